@@ -58,10 +58,8 @@ pub fn bind(graph: &Graph, dims: &[(Symbol, usize)]) -> Result<Graph, BindIssue>
 
 fn bind_shape(shape: &mut [Dim], dims: &[(Symbol, usize)]) {
     for dim in shape {
-        if let Dim::Named(name) = dim
-            && let Some((_, extent)) = dims.iter().find(|(known, _)| known == name)
-        {
-            *dim = Dim::Fixed(*extent);
+        if let Some(bound) = dim.bind(dims) {
+            *dim = bound;
         }
     }
 }

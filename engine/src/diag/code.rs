@@ -64,6 +64,7 @@ codes! {
     E0114 "a number does not fit its element type"
     E0115 "no gradient passes through"
     E0116 "a tensor is too large"
+    E0117 "an extent cannot be computed"
 
     E0201 "unknown kind of stage"
     E0202 "unknown data source"
@@ -84,6 +85,7 @@ codes! {
     E0401 "malformed function"
     E0402 "a function calls itself"
     E0403 "a plugin file may define functions only"
+    E0404 "malformed layer"
 
     E0501 "data cannot be found"
     E0502 "a data file is broken"

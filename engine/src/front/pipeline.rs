@@ -3,13 +3,16 @@
 //! Reading goes through the whole file, so that one run shows all errors. A value that depends on a faulty one is not
 //! reported.
 
+mod constants;
 mod declarations;
+mod dims;
+mod function;
 mod functions;
-mod inlining;
 mod literals;
 mod names;
 mod nodes;
 mod op_names;
+mod params;
 mod scope;
 mod set;
 mod settings;
@@ -28,12 +31,14 @@ use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::Pipeline;
+use constants::Constants;
 use declarations::{read_data, read_dims, read_inputs, read_params};
+use dims::Dims;
+use function::read_layers;
 use functions::Functions;
-use inlining::{Inlined, inline};
+use names::Names;
 use nodes::read_nodes;
-use scope::Scope;
-use types::Dims;
+use scope::{Scope, report_taken};
 
 /// Reads and checks a pipeline.
 ///
@@ -110,10 +115,13 @@ fn read_pipeline(
     if let Some(value) = fields.optional("functions") {
         functions.define(value, &dims, registry, diags);
     }
+    let names = Names::new();
+    let known = Constants { names: &names, dims: &dims };
     let data = fields.optional("data").map(|v| read_data(v, diags)).unwrap_or_default();
-    let inputs = fields.optional("inputs").map(|v| read_inputs(v, &data, &dims, diags)).unwrap_or_default();
-    let params = fields.optional("params").map(|v| read_params(v, &dims, diags)).unwrap_or_default();
-    let nodes = fields.optional("nodes").map(|v| read_nodes(v, &dims, diags)).unwrap_or_default();
+    let inputs = fields.optional("inputs").map(|v| read_inputs(v, &data, known, diags)).unwrap_or_default();
+    let params = fields.optional("params").map(|v| read_params(v, known, diags)).unwrap_or_default();
+    let layers = fields.optional("layers").map(|v| read_layers(v, diags)).unwrap_or_default();
+    let nodes = fields.optional("nodes").map(|v| read_nodes(v, diags)).unwrap_or_default();
     let stages = fields.optional("stages");
     fields.finish(diags);
 
@@ -126,10 +134,12 @@ fn read_pipeline(
         let kind = param.as_ref().map_or(InputKind::Param, |param| param.kind);
         scope.input(&mut builder, (name, Some(*span)), kind, param.as_ref().map(|param| &param.ty), diags);
     }
-    scope.nodes(&mut builder, nodes, &dims, &functions, diags);
-    let first_results = scope.first_results(&builder.graph);
-    let Inlined { graph, map } = inline(builder.graph, registry, &scope.places, diags);
-    scope.move_values(&map);
+    let written = scope.nodes(&mut builder, (layers, nodes), &dims, &functions.faulty, diags);
+    let graph = builder.graph;
+    report_taken(&graph, &scope.places, diags);
+    let mut first_results = scope.first_results(&graph);
+    first_results.extend(scope.paths_of(&written));
+    let layer_params = written.params.into_values().map(|(decl, _)| decl);
     let mut pipeline = Pipeline {
         name,
         seed,
@@ -138,7 +148,7 @@ fn read_pipeline(
         deterministic: deterministic.unwrap_or_default(),
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
-        params: params.into_iter().filter_map(|(.., param)| param).collect(),
+        params: params.into_iter().filter_map(|(.., param)| param).chain(layer_params).collect(),
         first_results: scope.names_at(first_results, &graph),
         graph,
         stages: vec![],

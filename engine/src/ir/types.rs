@@ -1,45 +1,11 @@
-//! Tensor types: an element type and a shape. Extents may be named until a plan binds them.
+//! Tensor types: an element type and a shape. Extents may have names until a plan binds them.
 
-use super::DType;
+use super::{DType, Dim};
 use std::fmt;
 use std::sync::Arc;
 
 /// A shared, immutable name.
 pub type Symbol = Arc<str>;
-
-/// One extent of a shape.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Dim {
-    /// A known number of elements.
-    Fixed(usize),
-    /// A name such as `B`, which a plan binds to a number.
-    Named(Symbol),
-}
-
-impl Dim {
-    /// The extent, if it is known.
-    pub fn fixed(&self) -> Option<usize> {
-        match self {
-            Dim::Fixed(n) => Some(*n),
-            Dim::Named(_) => None,
-        }
-    }
-}
-
-impl From<usize> for Dim {
-    fn from(n: usize) -> Dim {
-        Dim::Fixed(n)
-    }
-}
-
-impl fmt::Display for Dim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Dim::Fixed(n) => write!(f, "{n}"),
-            Dim::Named(name) => f.write_str(name),
-        }
-    }
-}
 
 /// The type of a tensor: `f32[B, 784]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

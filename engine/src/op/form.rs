@@ -289,7 +289,7 @@ impl OpForm {
         })
     }
 
-    fn check_arity(&self, n_inputs: usize) -> Result<(), TypeIssue> {
+    pub(crate) fn check_arity(&self, n_inputs: usize) -> Result<(), TypeIssue> {
         let needed = self.inputs.iter().filter(|input| !input.optional).count();
         if (needed..=self.inputs.len()).contains(&n_inputs) {
             return Ok(());

@@ -17,7 +17,7 @@
 mod token;
 mod tree;
 
-pub use tree::{BinaryOp, DimExpr, Expr, ExprKind, MAX_LEVELS, Statement, TypeExpr, UnaryOp};
+pub use tree::{BinaryOp, Expr, ExprKind, MAX_LEVELS, Statement, TypeExpr, TypePattern, UnaryOp};
 
 use super::Text;
 use super::lex::shorten;
@@ -34,6 +34,11 @@ pub fn parse_expr(text: &Text, diags: &mut Diagnostics) -> Option<Expr> {
 /// Reads a type. A fault is reported, and yields nothing.
 pub fn parse_type(text: &Text, diags: &mut Diagnostics) -> Option<TypeExpr> {
     parse_all(text, diags, |parser| parser.type_expr())
+}
+
+/// Reads a pattern of types. A fault is reported, and yields nothing.
+pub fn parse_pattern(text: &Text, diags: &mut Diagnostics) -> Option<TypePattern> {
+    parse_all(text, diags, |parser| parser.pattern())
 }
 
 /// Reads one statement. A fault is reported, and yields nothing.
@@ -121,19 +126,40 @@ impl<'a> Parser<'a> {
         Some(TypeExpr { span: dtype.span.to(self.previous()), dtype, dims })
     }
 
-    fn dim(&mut self) -> Option<Spanned<DimExpr>> {
-        let span = self.here();
-        let dim = match self.peek() {
-            Kind::Int(n) => usize::try_from(*n).ok().map(DimExpr::Fixed),
-            Kind::Name => Some(DimExpr::Named(self.written().to_owned())),
-            _ => None,
-        };
-        if dim.is_none() {
-            let message = format!("expected an extent, found {}", self.found());
-            self.error(Code::E0009, span, message).help("an extent is a number, or a name such as `B`");
+    fn pattern(&mut self) -> Option<TypePattern> {
+        let start = self.here();
+        let dtype = if self.is("[") { None } else { Some(self.name("a pattern such as `[..., D]`")?) };
+        if !self.is("[") {
+            return self.unexpected("the extents of a pattern such as `[..., D]`");
         }
-        self.at += dim.is_some() as usize;
-        dim.map(|dim| Spanned::new(span, dim))
+        let items = self.bracketed("]", Parser::pattern_item)?;
+        let is_open = matches!(items.first(), Some(None));
+        let dims: Vec<Expr> = items.iter().flatten().cloned().collect();
+        let span = start.to(self.previous());
+        if dims.len() + is_open as usize != items.len() {
+            self.error(Code::E0009, span, "`...` comes first in a pattern")
+                .help("it stands for any number of leading axes: `[..., D]`");
+            return None;
+        }
+        Some(TypePattern { span, dtype, is_open, dims })
+    }
+
+    /// An extent, or nothing for `...`.
+    fn pattern_item(&mut self) -> Option<Option<Expr>> {
+        if !self.eat(".") {
+            return self.dim().map(Some);
+        }
+        (self.eat(".") && self.eat(".")).then_some(None).or_else(|| self.unexpected("`...`"))
+    }
+
+    fn dim(&mut self) -> Option<Expr> {
+        if matches!(self.peek(), Kind::Int(_) | Kind::Name | Kind::Symbol("(")) {
+            return self.expr();
+        }
+        let (span, message) = (self.here(), format!("expected an extent, found {}", self.found()));
+        self.error(Code::E0009, span, message)
+            .help("an extent is a number, a name such as `B`, or arithmetic of them");
+        None
     }
 
     // ---- Expressions.

@@ -121,6 +121,7 @@ impl Session {
             for (dim, &extent) in ty.shape.iter().zip(given.shape()) {
                 let bound = match dim {
                     Dim::Fixed(expected) => *expected,
+                    Dim::Polynomial(_) => return Err(unfit(name, ty, given)),
                     Dim::Named(dim) => match extents.iter().find(|(bound, _)| bound == dim) {
                         Some((_, bound)) => *bound,
                         None => {

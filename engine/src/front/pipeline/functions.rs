@@ -1,20 +1,14 @@
-//! Functions: ops that a file defines out of other ops.
+//! Definitions of functions: their order, their limits, and their registration.
 
-use super::names::{Meaning, Names};
-use super::nodes::{
-    NodeDef, check_name, depth_first, read_expr, read_nodes, references, sort, split_port, walk,
-};
-use super::op_names::{op_name, unary_op_name};
-use super::types::{Dims, named_dim};
-use super::typing::Typing;
+use super::dims::Dims;
+use super::function::{Function, FunctionForm, Input};
+use super::nodes::depth_first;
+use super::typing::{Place, Written, report_unknown_op};
 use crate::diag::{Code, Diagnostics, Spanned};
 use crate::front::fields::suggestion;
-use crate::front::{Fields, Ron, RonKind, entries};
-use crate::ir::{Attr, Attrs, Builder, DType, Graph, InputKind, Literal, Symbol, Type, Value};
-use crate::op::{
-    AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeIssue, TypeRule,
-};
-use crate::text::expr::{Expr, ExprKind};
+use crate::front::{Ron, entries};
+use crate::ir::{Attrs, Builder, Graph, InputKind, Type, Value};
+use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeIssue, TypeRule};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -45,7 +39,7 @@ impl Functions {
         for (name, value) in entries(value, "`functions`", diags).unwrap_or_default() {
             match Function::read(name, value, dims, registry, diags) {
                 Some(function) => functions.push(Some(function)),
-                None if registry.op(name.value).is_none() => _ = self.faulty.insert(name.value.to_owned()),
+                None if !is_taken(registry, name.value) => _ = self.faulty.insert(name.value.to_owned()),
                 None => (),
             }
         }
@@ -56,17 +50,11 @@ impl Functions {
             match self.check(&function, registry, diags) {
                 Some(extent) => {
                     self.extents.insert(function.name.value.clone(), extent);
-                    let ops = registry.subset(function.callees().iter().map(|callee| callee.value));
-                    registry.add(form(Arc::new(function), ops));
+                    register(function, registry);
                 }
                 None => _ = self.faulty.insert(function.name.value.clone()),
             }
         }
-    }
-
-    /// How many nodes an expression stands for once functions are written out.
-    pub(super) fn size_of(&self, expr: &Expr) -> usize {
-        callees(expr).iter().map(|callee| self.extents.get(callee.value).map_or(1, |(size, _)| *size)).sum()
     }
 
     fn callees_first(&mut self, functions: &[Option<Function>], diags: &mut Diagnostics) -> Vec<usize> {
@@ -107,12 +95,7 @@ impl Functions {
             let known = self.extents.get(callee.value);
             size += known.map_or(1, |(size, _)| *size);
             depth = depth.max(known.map_or(1, |(_, depth)| depth + 1));
-            if self.faulty.contains(callee.value) {
-                sound = false;
-            } else if registry.op(callee.value).is_none() {
-                sound = false;
-                super::typing::report_unknown_op(registry, &callee, diags);
-            }
+            sound &= self.check_callee(&callee, registry, diags);
         }
         if size > MAX_SIZE || depth > MAX_DEPTH {
             let message =
@@ -123,159 +106,38 @@ impl Functions {
         }
         sound.then_some((size, depth))
     }
-}
 
-/// A node of a function.
-struct FunctionNode {
-    name: Symbol,
-    expr: Expr,
-    no_fuse: bool,
-}
-
-/// A function as written.
-struct Function {
-    name: Spanned<String>,
-    summary: String,
-    inputs: Vec<Symbol>,
-    settings: Vec<AttrSpec>,
-    /// In an order in which operands come first.
-    nodes: Vec<FunctionNode>,
-    /// Names and expressions of the results.
-    outputs: Vec<(String, Expr)>,
-    dims: Dims,
-}
-
-impl Function {
-    fn read(
-        name: Spanned<&str>,
-        value: &Ron,
-        dims: &Dims,
-        registry: &Registry,
-        diags: &mut Diagnostics,
-    ) -> Option<Function> {
-        let name = Spanned::new(name.span, name.value.to_owned());
-        check_name(&name, diags)?;
-        if registry.op(&name).is_some() {
-            diags
-                .error(Code::E0302, name.span, format!("there is an op `{}` already", name.value))
-                .help("choose another name");
-            return None;
+    fn check_callee(&self, callee: &Spanned<&str>, registry: &Registry, diags: &mut Diagnostics) -> bool {
+        let is_known = is_taken(registry, callee.value);
+        if !is_known && !self.faulty.contains(callee.value) {
+            report_unknown_op(registry, callee, diags);
         }
-        let n_errors = diags.n_errors();
-        let mut fields = Fields::of(value, "a function", diags)?;
-        let inputs = fields.required("inputs").and_then(|v| read_inputs(v, diags)).unwrap_or_default();
-        let settings = fields.optional("attrs").map_or(vec![], |v| read_settings(v, dims, diags));
-        let nodes = fields.optional("nodes").map_or(vec![], |v| read_nodes(v, dims, diags));
-        let summary = fields.optional("summary").and_then(|v| v.string("`summary`", diags));
-        let summary =
-            summary.map_or_else(|| format!("The function `{}`.", name.value), |text| text.to_string());
-        let outputs = read_outputs(&mut fields, diags);
-        fields.finish(diags);
-        let mut taken: HashMap<&str, _> = HashMap::new();
-        for node in &nodes {
-            if let Some(first) = taken.insert(&node.name, node.name.span) {
-                super::nodes::report_twice(&node.name, first, diags);
-            }
-        }
-        let order = sort(&nodes, diags);
-        let nodes = in_order(nodes, &order);
-        let inputs = inputs.into_iter().map(|input| input.as_str().into()).collect();
-        let function = Function { name, summary, inputs, settings, nodes, outputs, dims: dims.clone() };
-        (diags.n_errors() == n_errors).then_some(function)
-    }
-
-    fn expressions(&self) -> impl Iterator<Item = &Expr> {
-        self.nodes.iter().map(|node| &node.expr).chain(self.outputs.iter().map(|(_, expr)| expr))
-    }
-
-    /// Names of ops and functions that it calls, with repetition.
-    fn callees(&self) -> Vec<Spanned<&str>> {
-        self.expressions().flat_map(callees).collect()
-    }
-
-    fn known_names(&self) -> Vec<&str> {
-        let settings = self.settings.iter().map(|spec| spec.name.as_str());
-        let nodes = self.nodes.iter().map(|node| &*node.name);
-        self.inputs.iter().map(|name| &**name).chain(settings).chain(nodes).collect()
-    }
-
-    fn unknown_names(&self) -> Vec<Spanned<&str>> {
-        let known: HashSet<&str> = self.known_names().into_iter().collect();
-        let used = self.expressions().flat_map(references);
-        let is_known = |path: &str| {
-            let name = split_port(path, |path| known.contains(path)).0;
-            known.contains(name) || self.dims.contains_key(path) || path == "step"
-        };
-        used.filter(|name| !is_known(name.value)).collect()
-    }
-
-    /// Types of the results, found by writing the function out for operands of these types.
-    fn infer(&self, types: &[Type], attrs: &Attrs, ops: &Registry) -> Result<Vec<Type>, TypeIssue> {
-        let mut builder = Builder::new(Graph::default(), ops);
-        let inputs: Vec<Value> = self
-            .inputs
-            .iter()
-            .zip(types)
-            .map(|(name, ty)| builder.input(name, InputKind::Data, ty.clone()))
-            .collect();
-        let results = self.write_out(&mut builder, &inputs, attrs).map_err(|diags| self.issue(&diags))?;
-        Ok(results.into_iter().map(|value| builder.ty(value).clone()).collect())
-    }
-
-    fn issue(&self, diags: &Diagnostics) -> TypeIssue {
-        let Some(first) = diags.sorted().into_iter().next() else {
-            return TypeIssue::new(format!("`{}` cannot be written out", self.name.value));
-        };
-        let mut issue = TypeIssue::new(format!("in `{}`: {}", self.name.value, first.message));
-        issue.help = first.help.clone();
-        issue.inside = first.labels.first().map(|(span, _)| Box::new((*span, "it arises here".to_owned())));
-        issue
-    }
-
-    /// Adds the function's nodes under paths that begin with the current scope: node `s` becomes `h.s` where `h` calls the
-    /// function. Results have derived names, which the caller may replace.
-    fn write_out(
-        &self,
-        builder: &mut Builder,
-        inputs: &[Value],
-        attrs: &Attrs,
-    ) -> Result<Vec<Value>, Diagnostics> {
-        let (outer, span, mark) = (builder.scope(), builder.span(), builder.no_fuse());
-        let mut diags = Diagnostics::new();
-        let mut names: Names =
-            self.inputs.iter().cloned().zip(inputs.iter().map(|&value| Meaning::Value(value))).collect();
-        for spec in &self.settings {
-            names.insert(spec.name.as_str().into(), Meaning::Setting(attrs.get(&spec.name).clone()));
-        }
-        let faulty = HashSet::new();
-        let mut results = vec![];
-        for FunctionNode { name, expr, no_fuse } in &self.nodes {
-            let path = format!("{outer}.{name}");
-            if *no_fuse && mark.is_none() {
-                builder.set_no_fuse(Some(path.as_str().into()));
-            }
-            let mut typing =
-                Typing { builder, names: &names, dims: &self.dims, faulty_ops: &faulty, diags: &mut diags };
-            // The path of a node with the name of a result is that of the result.
-            let value = match self.outputs.iter().any(|(result, _)| **result == **name) {
-                true => typing.value(&path, expr),
-                false => typing.define(&path, expr),
-            };
-            names.insert(name.clone(), value.map_or(Meaning::Faulty, Meaning::Value));
-            builder.set_no_fuse(mark.clone());
-        }
-        for (_, expr) in &self.outputs {
-            let mut typing =
-                Typing { builder, names: &names, dims: &self.dims, faulty_ops: &faulty, diags: &mut diags };
-            results.extend(typing.value(&outer, expr));
-        }
-        builder.set_scope(&outer, span);
-        if diags.has_errors() { Err(diags) } else { Ok(results) }
+        is_known
     }
 }
 
-fn form(function: Arc<Function>, ops: Registry) -> OpForm {
-    let input = |name: &Symbol| InputSpec::required(name, "an operand");
+/// Whether an op or a function has that name.
+fn is_taken(registry: &Registry, name: &str) -> bool {
+    registry.op(name).is_some() || registry.form::<FunctionForm>(name).is_some()
+}
+
+/// Adds a function to the registry; also as an op, unless it owns parameters, which only a pipeline can hold.
+fn register(function: Function, registry: &mut Registry) {
+    let owns_params = function.owns_params(|callee| {
+        registry.op(callee).is_none() && registry.form::<FunctionForm>(callee).is_some()
+    });
+    let ops = registry.subset(function.callees().iter().map(|callee| callee.value));
+    let function = Arc::new(function);
+    let form = op_form(&function, ops);
+    if !owns_params {
+        registry.add(form.clone());
+    }
+    registry.register(FunctionForm { function, form: Arc::new(form) });
+}
+
+/// A function as an op.
+fn op_form(function: &Arc<Function>, ops: Registry) -> OpForm {
+    let input = |input: &Input| InputSpec::required(&input.name, "an operand");
     let inferring = function.clone();
     let expanding = function.clone();
     OpForm {
@@ -285,11 +147,13 @@ fn form(function: Arc<Function>, ops: Registry) -> OpForm {
         inputs: function.inputs.iter().map(input).collect(),
         outputs: function.outputs.iter().map(|(name, _)| name.clone()).collect(),
         attrs: function.settings.clone(),
-        types: TypeRule::custom(move |types, attrs| inferring.infer(types, attrs, &ops)),
+        types: TypeRule::custom(move |types, attrs| infer(&inferring, types, attrs, &ops)),
         lower: Lower::expand(move |builder, call| {
-            expanding.write_out(builder, call.inputs, call.attrs).unwrap_or_else(|diags| {
-                crate::bug!("`{}` has a type but no lowering: {:?}", expanding.name.value, diags.sorted())
-            })
+            let (path, mut written) = (builder.scope(), Written::default());
+            let place = Place { owner: path.clone(), path };
+            expanding.write_out(builder, &mut written, &place, call.inputs, call.attrs).unwrap_or_else(
+                |issue| crate::bug!("`{}` has a type but no lowering: {issue:?}", expanding.name.value),
+            )
         }),
         grad: Grad::Derive,
         check: GradCheck::None { why: "made of ops that are checked" },
@@ -298,95 +162,14 @@ fn form(function: Arc<Function>, ops: Registry) -> OpForm {
     }
 }
 
-// ---- Reading.
-
-fn read_inputs(value: &Ron, diags: &mut Diagnostics) -> Option<Vec<String>> {
-    let items = value.items("`inputs`", diags)?;
-    let names = items.iter().map(|item| {
-        let name = item.word("the name of an operand", diags)?;
-        let name = Spanned::new(name.span, name.value.to_owned());
-        check_name(&name, diags).map(|()| name.value)
-    });
-    names.collect()
-}
-
-/// `attrs: {"beta": 1.0}`: a setting has the kind of its default.
-fn read_settings(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<AttrSpec> {
-    let written = entries(value, "`attrs`", diags).unwrap_or_default();
-    let read = |(name, value): (Spanned<&str>, &Ron)| {
-        let Some((kind, default)) = setting_of(value, dims) else {
-            diags
-                .error(Code::E0401, value.span, format!("`{}` needs a default value", name.value))
-                .help("numbers, truth values, strings, element types and lists of extents are settings");
-            return None;
-        };
-        let doc = format!("by default {default}");
-        Some(AttrSpec { name: name.value.to_owned(), doc, kind, default: Some(default), range: None })
-    };
-    written.into_iter().filter_map(read).collect()
-}
-
-fn setting_of(value: &Ron, dims: &Dims) -> Option<(AttrKind, Attr)> {
-    match &value.kind {
-        RonKind::Bool(b) => Some((AttrKind::Bool, Attr::Lit(Literal::Bool(*b)))),
-        RonKind::Int(n) => Some((AttrKind::Int, Attr::Lit(Literal::Int(i64::try_from(*n).ok()?)))),
-        RonKind::Float(x) => Some((AttrKind::Float, Attr::Lit(Literal::Float(*x)))),
-        RonKind::Str(text) => Some((AttrKind::Str, Attr::Str(text.value.as_str().into()))),
-        RonKind::Name(name) => Some((AttrKind::DType, Attr::DType(DType::from_name(name)?))),
-        RonKind::List(items) => list_of(items, dims),
-        _ => None,
-    }
-}
-
-fn list_of(items: &[Ron], dims: &Dims) -> Option<(AttrKind, Attr)> {
-    let ints: Option<Vec<i64>> = items
-        .iter()
-        .map(|item| match item.kind {
-            RonKind::Int(n) => i64::try_from(n).ok(),
-            _ => None,
-        })
-        .collect();
-    if let Some(ints) = ints {
-        return Some((AttrKind::Ints, Attr::Ints(ints)));
-    }
-    let extent = |item: &Ron| match &item.kind {
-        RonKind::Int(n) => usize::try_from(*n).ok().map(crate::ir::Dim::Fixed),
-        RonKind::Str(text) => Some(named_dim(text, dims)),
-        RonKind::Name(name) => Some(named_dim(name, dims)),
-        _ => None,
-    };
-    Some((AttrKind::Shape, Attr::Shape(items.iter().map(extent).collect::<Option<_>>()?)))
-}
-
-/// `output: "x * s"`, or `outputs: {"a": …, "b": …}`.
-fn read_outputs(fields: &mut Fields, diags: &mut Diagnostics) -> Vec<(String, Expr)> {
-    if let Some(several) = fields.optional("outputs") {
-        let written = entries(several, "`outputs`", diags).unwrap_or_default();
-        let read =
-            |(name, value): (Spanned<&str>, &Ron)| Some((name.value.to_owned(), read_expr(value, diags)?));
-        return written.into_iter().filter_map(read).collect();
-    }
-    let output = fields.required("output").and_then(|v| read_expr(v, diags));
-    output.into_iter().map(|expr| ("out".to_owned(), expr)).collect()
-}
-
-fn in_order(nodes: Vec<NodeDef>, order: &[usize]) -> Vec<FunctionNode> {
-    let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
-    let taken = order.iter().filter_map(|&i| nodes[i].take());
-    let node = |NodeDef { name, expr, no_fuse, .. }: NodeDef| {
-        Some(FunctionNode { name: name.as_str().into(), expr: expr?, no_fuse })
-    };
-    taken.filter_map(node).collect()
-}
-
-/// Names of the ops that an expression calls, also by operators.
-fn callees(expr: &Expr) -> Vec<Spanned<&str>> {
-    let mut names = vec![];
-    walk(expr, &mut |part| match &part.kind {
-        ExprKind::Call { callee, .. } => names.push(Spanned::new(callee.span, callee.as_str())),
-        ExprKind::Binary { op, .. } => names.push(Spanned::new(op.span, op_name(op.value))),
-        ExprKind::Unary(op, _) => names.push(Spanned::new(part.span, unary_op_name(*op))),
-        _ => (),
-    });
-    names
+/// Types of the results, found by writing the function out for operands of these types.
+fn infer(function: &Function, types: &[Type], attrs: &Attrs, ops: &Registry) -> Result<Vec<Type>, TypeIssue> {
+    let mut builder = Builder::new(Graph::default(), ops);
+    let inputs = function.inputs.iter().zip(types);
+    let inputs: Vec<Value> =
+        inputs.map(|(input, ty)| builder.input(&input.name, InputKind::Data, ty.clone())).collect();
+    let place = Place { path: "t".into(), owner: "t".into() };
+    builder.set_scope(&place.path, None);
+    let results = function.write_out(&mut builder, &mut Written::default(), &place, &inputs, attrs)?;
+    Ok(results.into_iter().map(|value| builder.ty(value).clone()).collect())
 }

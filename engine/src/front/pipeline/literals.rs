@@ -39,17 +39,44 @@ pub(super) fn fold_unary(op: UnaryOp, x: Literal) -> Option<Literal> {
 /// that leaves a remainder is a fraction: `1 / 2` is 0.5.
 pub(super) fn fold_binary(op: BinaryOp, a: Literal, b: Literal) -> Option<Literal> {
     match (a, b) {
+        (Literal::Bool(a), Literal::Bool(b)) => fold_truths(op, a, b),
         (Literal::Bool(_), _) | (_, Literal::Bool(_)) => None,
         (Literal::Int(a), Literal::Int(b)) => {
-            fold_ints(op, a, b).or_else(|| fold_floats(op, a as f64, b as f64))
+            fold_comparison(op, a, b)
+                .or_else(|| fold_ints(op, a, b))
+                .or_else(|| fold_floats(op, a as f64, b as f64))
         }
-        _ => fold_floats(op, a.as_f64(), b.as_f64()),
+        _ => fold_comparison(op, a.as_f64(), b.as_f64()).or_else(|| fold_floats(op, a.as_f64(), b.as_f64())),
     }
 }
 
 /// Whether a result is finite as far as the numbers that it is of are: `1 / 0` is not.
 pub(super) fn is_sound(operands: [Literal; 2], result: Literal) -> bool {
     result.as_f64().is_finite() || operands.iter().any(|operand| !operand.as_f64().is_finite())
+}
+
+fn fold_comparison<T: PartialOrd>(op: BinaryOp, a: T, b: T) -> Option<Literal> {
+    let truth = match op {
+        BinaryOp::Lt => a < b,
+        BinaryOp::Le => a <= b,
+        BinaryOp::Gt => a > b,
+        BinaryOp::Ge => a >= b,
+        BinaryOp::Eq => a == b,
+        BinaryOp::Ne => a != b,
+        _ => return None,
+    };
+    Some(Literal::Bool(truth))
+}
+
+fn fold_truths(op: BinaryOp, a: bool, b: bool) -> Option<Literal> {
+    let value = match op {
+        BinaryOp::And => a && b,
+        BinaryOp::Or => a || b,
+        BinaryOp::Eq => a == b,
+        BinaryOp::Ne => a != b,
+        _ => return None,
+    };
+    Some(Literal::Bool(value))
 }
 
 fn fold_ints(op: BinaryOp, a: i64, b: i64) -> Option<Literal> {

@@ -1,7 +1,9 @@
 //! The meaning of names.
 
-use crate::ir::{Attr, Symbol, Value};
+use super::function::Layer;
+use crate::ir::{Attr, Dim, Symbol, Value};
 use indexmap::IndexMap;
+use std::sync::Arc;
 
 /// The meaning of a name.
 #[derive(Clone, Debug)]
@@ -10,6 +12,10 @@ pub(super) enum Meaning {
     Value(Value),
     /// A setting of the function around.
     Setting(Attr),
+    /// An extent that the type of an operand gives.
+    Extent(Dim),
+    /// A function that owns parameters at a place of its own.
+    Layer(Arc<Layer>),
     /// Something faulty, which has been reported.
     Faulty,
 }

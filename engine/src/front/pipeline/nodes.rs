@@ -1,10 +1,8 @@
 //! Reading lists of nodes, and putting them in an order in which operands come first.
 
-use super::types::{Dims, read_type};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::front::{Fields, Ron, RonKind};
-use crate::ir::Type;
-use crate::text::expr::{Expr, ExprKind, parse_expr};
+use crate::text::expr::{Expr, ExprKind, TypeExpr, parse_expr, parse_type};
 use crate::text::lex::{is_name_char, is_name_start};
 use crate::work::steps;
 use std::collections::HashMap;
@@ -17,27 +15,27 @@ pub(super) struct NodeDef {
     /// Its expression; nothing if it could not be read.
     pub(super) expr: Option<Expr>,
     /// Its declared type.
-    pub(super) ty: Option<Spanned<Type>>,
+    pub(super) ty: Option<TypeExpr>,
     /// Whether it is kept in kernels of its own.
     pub(super) no_fuse: bool,
 }
 
 /// Nodes as a map from names to expressions, as a list of nodes in full, or as a list of both.
-pub(super) fn read_nodes(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<NodeDef> {
+pub(super) fn read_nodes(value: &Ron, diags: &mut Diagnostics) -> Vec<NodeDef> {
     match &value.kind {
         RonKind::Map(_) | RonKind::Struct { .. } => expressions(value, diags),
         RonKind::Tuple { items, .. } if items.is_empty() => vec![],
         _ => {
             let items = value.items("`nodes`", diags).unwrap_or(&[]);
-            items.iter().flat_map(|item| read_item(item, dims, diags)).collect()
+            items.iter().flat_map(|item| read_item(item, diags)).collect()
         }
     }
 }
 
-fn read_item(item: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<NodeDef> {
+fn read_item(item: &Ron, diags: &mut Diagnostics) -> Vec<NodeDef> {
     match &item.kind {
         RonKind::Map(_) => expressions(item, diags),
-        _ => full_node(item, dims, diags).into_iter().collect(),
+        _ => full_node(item, diags).into_iter().collect(),
     }
 }
 
@@ -66,10 +64,10 @@ fn expressions(value: &Ron, diags: &mut Diagnostics) -> Vec<NodeDef> {
 
 /// `(name: "h", op: "relu", inputs: ["x"], attrs: {"axis": 1}, type: "f32[B, 4]", fuse: Never)`; `expr` may stand for
 /// op, inputs and attrs.
-fn full_node(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<NodeDef> {
+fn full_node(value: &Ron, diags: &mut Diagnostics) -> Option<NodeDef> {
     let mut fields = Fields::of(value, "a node", diags)?;
     let name = fields.required("name").and_then(|v| v.word("the name of a node", diags));
-    let ty = fields.optional("type").map(|v| (v.span, read_type(v, dims, diags)));
+    let ty = fields.optional("type").and_then(|v| parse_type(v.string("a type", diags)?, diags));
     let choices = [("Auto", false), ("Never", true)];
     let no_fuse = fields.optional("fuse").map_or(Some(false), |v| v.choice("`fuse`", &choices, diags));
     let expr = match fields.optional("expr") {
@@ -79,7 +77,6 @@ fn full_node(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<NodeDe
     fields.finish(diags);
     let name = name.map(|name| Spanned::new(name.span, name.value.to_owned()))?;
     check_name(&name, diags)?;
-    let ty = ty.and_then(|(span, ty)| ty.map(|ty| Spanned::new(span, ty)));
     Some(NodeDef { name, expr, ty, no_fuse: no_fuse? })
 }
 
@@ -155,12 +152,31 @@ pub(super) fn check_name(name: &Spanned<String>, diags: &mut Diagnostics) -> Opt
     None
 }
 
-/// The value and the result that a dotted name refers to: `w.m` is the value of that name if there is one, else the
-/// result `m` of `w`.
-pub(super) fn split_port(path: &str, is_known: impl Fn(&str) -> bool) -> (&str, Option<&str>) {
-    match path.rsplit_once('.') {
-        Some((name, port)) if !is_known(path) => (name, Some(port)),
-        _ => (path, None),
+/// The longest known beginning of a dotted path, and the rest: `w` and `m` of `w.m`. The rest of a known path is empty.
+pub(super) fn split_owner(path: &str, is_known: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
+    if is_known(path) {
+        return Some((path, ""));
+    }
+    let dots = path.rmatch_indices('.');
+    let mut splits = dots.map(|(dot, _)| (&path[..dot], &path[dot + 1..]));
+    splits.find(|(owner, _)| is_known(owner))
+}
+
+/// A function with settings, as a layer declares it: `Linear(width=64)`.
+pub(super) fn call_of(
+    value: &Ron,
+    diags: &mut Diagnostics,
+) -> Option<(Spanned<String>, Vec<(Spanned<String>, Expr)>)> {
+    let expr = read_expr(value, diags)?;
+    match expr.kind {
+        ExprKind::Name(name) => Some((Spanned::new(expr.span, name), vec![])),
+        ExprKind::Call { callee, args, named } if args.is_empty() => Some((callee, named)),
+        _ => {
+            diags
+                .error(Code::E0404, expr.span, "a layer is a function with settings")
+                .help("write `Linear(width=64)`; operands follow where the layer is called");
+            None
+        }
     }
 }
 
@@ -189,16 +205,38 @@ pub(super) fn walk<'e>(expr: &'e Expr, visit: &mut impl FnMut(&'e Expr)) {
     }
 }
 
-/// An order in which every node comes after those it refers to, otherwise that of the file. Circles are reported.
-pub(super) fn sort(defs: &[NodeDef], diags: &mut Diagnostics) -> Vec<usize> {
+/// An order in which every node comes after those it refers to, otherwise that of the file. A node that reads a
+/// parameter of a layer comes after the first call of that layer. Circles are reported.
+pub(super) fn sort(defs: &[NodeDef], layers: &[&str], diags: &mut Diagnostics) -> Vec<usize> {
     let index: HashMap<&str, usize> =
         defs.iter().enumerate().map(|(i, def)| (def.name.as_str(), i)).collect();
-    let operands = |def: &NodeDef| -> Vec<usize> {
-        let names = def.expr.iter().flat_map(references);
-        let known = names.map(|name| split_port(name.value, |path| index.contains_key(path)).0);
-        known.filter_map(|name| index.get(name).copied()).collect()
+    let callers = first_callers(defs, layers);
+    let operands = |(i, def): (usize, &NodeDef)| -> Vec<usize> {
+        let owner_of = |name: Spanned<&str>| {
+            let is_known = |path: &str| index.contains_key(path) || callers.contains_key(path);
+            let (owner, _) = split_owner(name.value, is_known)?;
+            index.get(owner).copied().or_else(|| callers[owner].filter(|&caller| caller != i))
+        };
+        let names = def.expr.iter().flat_map(references).collect::<Vec<_>>();
+        names.into_iter().filter_map(owner_of).collect()
     };
-    depth_first(&defs.iter().map(operands).collect::<Vec<_>>(), |circle| report_circle(circle, defs, diags))
+    let before = defs.iter().enumerate().map(operands).collect::<Vec<_>>();
+    depth_first(&before, |circle| report_circle(circle, defs, diags))
+}
+
+/// The first node that calls each layer.
+fn first_callers<'d>(defs: &[NodeDef], layers: &[&'d str]) -> HashMap<&'d str, Option<usize>> {
+    let mut callers: HashMap<&str, Option<usize>> = layers.iter().map(|&layer| (layer, None)).collect();
+    for (i, expr) in defs.iter().enumerate().filter_map(|(i, def)| Some((i, def.expr.as_ref()?))) {
+        walk(expr, &mut |part| {
+            if let ExprKind::Call { callee, .. } = &part.kind
+                && let Some(caller) = callers.get_mut(callee.as_str())
+            {
+                caller.get_or_insert(i);
+            }
+        });
+    }
+    callers
 }
 
 /// Indices such that `before[i]` come before i. Every circle without a member of an earlier one is reported.

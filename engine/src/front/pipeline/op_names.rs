@@ -1,4 +1,4 @@
-//! The ops behind operators.
+//! The ops behind operators, and the conditional that is no op.
 
 use crate::text::expr::{BinaryOp, UnaryOp};
 
@@ -29,4 +29,9 @@ pub(super) fn unary_op_name(op: UnaryOp) -> &'static str {
         UnaryOp::Neg => "neg",
         UnaryOp::Not => "not",
     }
+}
+
+/// Whether a call is `when(condition, a, b)`, of which the constant condition chooses one side.
+pub(super) fn is_when(callee: &str, n_args: usize, n_settings: usize) -> bool {
+    callee == "when" && n_args == 3 && n_settings == 0
 }

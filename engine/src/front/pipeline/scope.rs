@@ -1,16 +1,15 @@
 //! The names of a pipeline.
 
-use super::functions::Functions;
+use super::constants::Constants;
+use super::dims::Dims;
+use super::function::LayerDef;
 use super::names::{Meaning, Names};
 use super::nodes::{NodeDef, check_name, report_twice, sort};
-use super::types::Dims;
-use super::typing::Typing;
+use super::types::resolve;
+use super::typing::{Place, Typing, Written, check_declared};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Builder, Graph, InputKind, NodeOp, Symbol, Type, Value};
-use std::collections::HashMap;
-
-/// How many nodes all calls of functions may stand for.
-const MAX_NODES: usize = 1 << 21;
+use std::collections::{HashMap, HashSet};
 
 /// The names of a pipeline, and their places.
 #[derive(Default)]
@@ -58,15 +57,6 @@ impl Scope {
         paths.into_iter().filter_map(name).collect()
     }
 
-    /// Lets names stand for values at other places, by node and port.
-    pub(super) fn move_values(&mut self, map: &[Vec<Value>]) {
-        for meaning in self.names.values_mut() {
-            if let Meaning::Value(value) = meaning {
-                *value = map[value.node][value.port];
-            }
-        }
-    }
-
     pub(super) fn input(
         &mut self,
         builder: &mut Builder,
@@ -83,45 +73,84 @@ impl Scope {
         }
     }
 
+    /// Makes the nodes, in an order in which operands come first. Returns the parts that calls of functions leave behind.
     pub(super) fn nodes(
         &mut self,
         builder: &mut Builder,
-        mut defs: Vec<NodeDef>,
+        (layers, mut defs): (Vec<LayerDef>, Vec<NodeDef>),
         dims: &Dims,
-        functions: &Functions,
+        faulty_ops: &HashSet<String>,
         diags: &mut Diagnostics,
-    ) {
+    ) -> Written {
+        let (mut written, place) = (Written::default(), Place::default());
+        let taken = layers.iter().filter(|def| self.take(&def.name.as_str().into(), Some(def.name.span), diags).is_some());
+        let layers: Vec<&LayerDef> = taken.collect();
         defs.retain(|def| self.take(&def.name.as_str().into(), Some(def.name.span), diags).is_some());
         // Names that nodes derive for their parts keep clear of those that the file gives.
         builder.reserve(self.names.keys().cloned());
-        let mut size = 0usize;
-        for i in sort(&defs, diags) {
+        let names: Vec<&str> = layers.iter().map(|def| def.name.as_str()).collect();
+        let order = sort(&defs, &names, diags);
+        let mut typing = |names: &Names, builder: &mut Builder, diags: &mut Diagnostics, read: &mut dyn FnMut(&mut Typing)| {
+            read(&mut Typing { builder, names, dims, faulty_ops, written: &mut written, place: &place, diags });
+        };
+        for def in layers {
+            let owner = Symbol::from(def.name.as_str());
+            let mut layer = None;
+            typing(&self.names, builder, diags, &mut |typing| layer = typing.layer(def, owner.clone()));
+            self.names.insert(owner, layer.unwrap_or(Meaning::Faulty));
+        }
+        for i in order {
             let NodeDef { name, expr: Some(expr), ty, no_fuse } = &defs[i] else {
                 continue;
             };
-            size = size.saturating_add(functions.size_of(expr));
-            if size > MAX_NODES {
-                let message = format!("the pipeline stands for more than {MAX_NODES} nodes");
-                diags.error(Code::E0401, name.span, message).help("call large functions less often");
-                return;
-            }
             builder.set_no_fuse(no_fuse.then(|| name.as_str().into()));
-            let mut typing =
-                Typing { builder, names: &self.names, dims, faulty_ops: &functions.faulty, diags };
-            let Some(value) = typing.define(name, expr) else {
-                continue;
-            };
-            if let Some(declared) = ty {
-                check_declared(name, declared, builder.ty(value), diags);
+            let mut value = None;
+            typing(&self.names, builder, diags, &mut |typing| value = typing.define(name, expr));
+            let Some(value) = value else { continue };
+            if let Some(ty) = ty
+                && let Some(declared) = resolve(ty, Constants { names: &self.names, dims }, diags)
+            {
+                check_declared(name, &Spanned::new(ty.span, declared), builder.ty(value), diags);
             }
             self.names.insert(name.as_str().into(), Meaning::Value(value));
         }
+        builder.set_no_fuse(None);
+        written
+    }
+
+    /// Lets stages name the parameters of layers, and the results of functions.
+    pub(super) fn paths_of(&mut self, written: &Written) -> Vec<Symbol> {
+        for (path, (_, value)) in &written.params {
+            self.names.entry(path.clone()).or_insert(Meaning::Value(*value));
+        }
+        let mut paths = vec![];
+        for (path, called) in &written.calls {
+            if let ([first, _, ..], Some(value)) = (&called.outputs[..], called.results.first()) {
+                let path = Symbol::from(format!("{path}.{first}"));
+                self.names.entry(path.clone()).or_insert(Meaning::Value(*value));
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        paths
     }
 }
 
-fn check_declared(name: &Spanned<String>, declared: &Spanned<Type>, found: &Type, diags: &mut Diagnostics) {
-    if declared.value != *found {
-        let message = format!("`{}` is {found}, not {}", name.value, declared.value);
-        diags.error(Code::E0110, declared.span, message).help("correct the type or leave it out");
+/// Reports declared names that are also paths into functions.
+pub(super) fn report_taken(graph: &Graph, places: &HashMap<Symbol, Span>, diags: &mut Diagnostics) {
+    let mut first: HashMap<&Symbol, Option<Span>> = HashMap::new();
+    for node in &graph.nodes {
+        for output in &node.outputs {
+            let Some(other) = first.insert(&output.name, node.span) else { continue };
+            let Some(&place) = places.get(&output.name) else {
+                crate::bug!("two nodes are called `{}`", output.name)
+            };
+            let inside = [other, node.span].into_iter().flatten().find(|span| *span != place);
+            let error = diags.error(Code::E0302, place, format!("`{}` is defined twice", output.name));
+            if let Some(inside) = inside {
+                error.also(inside, "a call of this function defines it, too");
+            }
+            error.help("give one of them another name");
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! The settings (attributes) of a call, as its op's form wants them.
 
-use super::literals::{fold_binary, fold_unary, is_sound};
-use super::names::{Meaning, Names};
-use super::types::{Dims, named_dim};
+use super::constants::Constants;
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};
 use crate::op::{AttrKind, AttrSpec, OpForm};
@@ -14,11 +12,10 @@ pub(super) fn read(
     form: &OpForm,
     given: &[(Spanned<String>, Expr)],
     span: Span,
-    names: &Names,
-    dims: &Dims,
+    known: Constants,
     diags: &mut Diagnostics,
 ) -> Option<Attrs> {
-    let mut reader = Reader { form, names, dims, diags };
+    let mut reader = Reader { form, known, diags };
     let mut attrs = Attrs::default();
     let mut sound = true;
     let mut first: HashMap<&str, Span> = HashMap::new();
@@ -46,8 +43,7 @@ pub(super) fn read(
 
 struct Reader<'a> {
     form: &'a OpForm,
-    names: &'a Names,
-    dims: &'a Dims,
+    known: Constants<'a>,
     diags: &'a mut Diagnostics,
 }
 
@@ -91,19 +87,20 @@ impl Reader<'_> {
             return (spec.default == Some(Attr::None)).then_some(Attr::None);
         }
         match &spec.kind {
-            AttrKind::Int => self.int(value).map(|n| Attr::Lit(Literal::Int(n))),
-            AttrKind::Float => match self.literal(value)? {
+            AttrKind::Int => self.known.int(value).map(|n| Attr::Lit(Literal::Int(n))),
+            AttrKind::Float => match self.known.literal(value)? {
                 Literal::Bool(_) => None,
                 number => Some(Attr::Lit(Literal::Float(number.as_f64()))),
             },
-            AttrKind::Bool | AttrKind::Mode => match self.literal(value)? {
+            AttrKind::Bool | AttrKind::Mode => match self.known.literal(value)? {
                 Literal::Bool(b) => Some(Attr::Lit(Literal::Bool(b))),
                 _ => None,
             },
-            AttrKind::Element => self.literal(value).map(Attr::Lit),
-            AttrKind::Bound => self.literal(value).filter(|n| !matches!(n, Literal::Bool(_))).map(Attr::Lit),
-            AttrKind::Str => self.word(value).map(|word| Attr::Str(word.as_str().into())),
+            AttrKind::Element => self.known.literal(value).map(Attr::Lit),
+            AttrKind::Bound => self.known.literal(value).filter(|n| !matches!(n, Literal::Bool(_))).map(Attr::Lit),
+            AttrKind::Str => self.known.word(value).map(|word| Attr::Str(word.as_str().into())),
             AttrKind::Choice(choices) => self
+                .known
                 .word(value)
                 .filter(|word| choices.contains(word))
                 .map(|word| Attr::Str(word.as_str().into())),
@@ -113,83 +110,30 @@ impl Reader<'_> {
         }
     }
 
-    /// A setting of the function around, if the value is its name.
-    fn outer(&self, value: &Expr) -> Option<&Attr> {
-        match &value.kind {
-            ExprKind::Name(name) => match self.names.get(name.as_str()) {
-                Some(Meaning::Setting(attr)) => Some(attr),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn literal(&self, value: &Expr) -> Option<Literal> {
-        match &value.kind {
-            ExprKind::Bool(b) => Some(Literal::Bool(*b)),
-            ExprKind::Int(n) => Some(Literal::Int(*n)),
-            ExprKind::Float(x) => Some(Literal::Float(*x)),
-            ExprKind::Unary(op, x) => fold_unary(*op, self.literal(x)?),
-            ExprKind::Binary { op, left, right } => {
-                let (left, right) = (self.literal(left)?, self.literal(right)?);
-                fold_binary(op.value, left, right).filter(|folded| is_sound([left, right], *folded))
-            }
-            ExprKind::Name(name) => match self.outer(value) {
-                Some(Attr::Lit(literal)) => Some(*literal),
-                Some(_) => None,
-                None => self.dims.get(name).map(|&extent| Literal::Int(extent as i64)),
-            },
-            _ => None,
-        }
-    }
-
-    fn int(&self, value: &Expr) -> Option<i64> {
-        match self.literal(value)? {
-            Literal::Int(n) => Some(n),
-            _ => None,
-        }
-    }
-
-    fn word(&self, value: &Expr) -> Option<String> {
-        match (&value.kind, self.outer(value)) {
-            (_, Some(Attr::Str(word))) => Some(word.to_string()),
-            (_, Some(_)) => None,
-            (ExprKind::Str(word) | ExprKind::Name(word), None) => Some(word.clone()),
-            _ => None,
-        }
-    }
-
     fn dtype(&self, value: &Expr) -> Option<Attr> {
-        if let Some(Attr::DType(dtype)) = self.outer(value) {
+        if let Some(Attr::DType(dtype)) = self.known.setting(value) {
             return Some(Attr::DType(*dtype));
         }
-        let word = self.word(value)?;
+        let word = self.known.word(value)?;
         DType::from_name(&word).map(Attr::DType)
     }
 
     fn ints(&self, value: &Expr) -> Option<Vec<i64>> {
-        match (&value.kind, self.outer(value)) {
+        match (&value.kind, self.known.setting(value)) {
             (_, Some(Attr::Ints(items))) => Some(items.clone()),
-            (ExprKind::List(items), _) => items.iter().map(|item| self.int(item)).collect(),
-            _ => self.int(value).map(|n| vec![n]),
+            (ExprKind::List(items), _) => items.iter().map(|item| self.known.int(item)).collect(),
+            _ => self.known.int(value).map(|n| vec![n]),
         }
     }
 
     fn shape(&self, value: &Expr) -> Option<Vec<Dim>> {
-        match (&value.kind, self.outer(value)) {
+        match (&value.kind, self.known.setting(value)) {
             (_, Some(Attr::Shape(dims))) => Some(dims.clone()),
             (_, Some(Attr::Ints(items))) => {
                 items.iter().map(|&n| usize::try_from(n).ok().map(Dim::Fixed)).collect()
             }
-            (ExprKind::List(items), _) => items.iter().map(|item| self.dim(item)).collect(),
+            (ExprKind::List(items), _) => items.iter().map(|item| self.known.extent(item).ok()).collect(),
             _ => None,
         }
-    }
-
-    fn dim(&self, value: &Expr) -> Option<Dim> {
-        if let Some(n) = self.int(value) {
-            return usize::try_from(n).ok().map(Dim::Fixed);
-        }
-        self.word(value).map(|name| named_dim(&name, self.dims))
     }
 }

@@ -1,28 +1,33 @@
 //! Written types become types.
 
+use super::constants::Constants;
 use crate::diag::{Code, Diagnostics, Span, nearest};
 use crate::front::Ron;
-use crate::ir::{DType, Dim, Type};
-use crate::text::expr::{DimExpr, TypeExpr, parse_type};
-use indexmap::IndexMap;
+use crate::ir::{DType, Type};
+use crate::text::expr::{TypeExpr, parse_type};
 
-/// Extents that the pipeline gives names: `dims: {"H": 256}`.
-pub(super) type Dims = IndexMap<String, usize>;
+/// The help of messages about extents.
+pub(super) const EXTENT_HELP: &str = "an extent is a number, a name such as `B`, or arithmetic of them";
 
 /// A type in a string: `"f32[B, 784]"`.
-pub(super) fn read_type(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Option<Type> {
-    let text = value.string("a type", diags)?;
-    let written = parse_type(text, diags)?;
-    resolve(&written, dims, diags)
+pub(super) fn read_type(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<Type> {
+    resolve(&parse_type(value.string("a type", diags)?, diags)?, known, diags)
 }
 
-fn resolve(written: &TypeExpr, dims: &Dims, diags: &mut Diagnostics) -> Option<Type> {
+/// A type as written, with the extents that are known.
+pub(super) fn resolve(written: &TypeExpr, known: Constants, diags: &mut Diagnostics) -> Option<Type> {
     let dtype = read_dtype(&written.dtype, written.dtype.span, diags)?;
-    let shape = written.dims.iter().map(|dim| match &dim.value {
-        DimExpr::Fixed(n) => Dim::Fixed(*n),
-        DimExpr::Named(name) => named_dim(name, dims),
-    });
-    let ty = Type { dtype, shape: shape.collect() };
+    let mut shape = vec![];
+    for dim in &written.dims {
+        match known.extent(dim) {
+            Ok(extent) => shape.push(extent),
+            Err((span, message)) => {
+                diags.error(Code::E0117, span, message).help(EXTENT_HELP);
+                return None;
+            }
+        }
+    }
+    let ty = Type { dtype, shape };
     check_size(&ty, written.span, diags).map(|()| ty)
 }
 
@@ -38,11 +43,6 @@ pub(super) fn read_dtype(name: &str, span: Span, diags: &mut Diagnostics) -> Opt
         diags.error(Code::E0111, span, format!("there is no element type `{name}`")).help(help);
     }
     dtype
-}
-
-/// The extent of that name: a number if the pipeline has fixed it.
-pub(super) fn named_dim(name: &str, dims: &Dims) -> Dim {
-    dims.get(name).map_or_else(|| Dim::Named(name.into()), |&n| Dim::Fixed(n))
 }
 
 /// Reports a tensor that no machine can hold.

@@ -1,7 +1,9 @@
 //! Calls: operands and settings, and the operation that they make with the name before them.
 
+use super::extent::read_extent;
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
+use crate::diag::Span;
 use crate::ir::{
     Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Dim, Literal, Monoid, NodeOp, OpSet, Requirement,
     Scalar, View,
@@ -195,21 +197,18 @@ fn attr(expr: &Expr, kind: &AttrKind) -> Result<Attr, Fault> {
         (ExprKind::Name(name), _) if name == "none" => Ok(Attr::None),
         (ExprKind::Str(text), _) => Ok(Attr::Str(text.as_str().into())),
         (ExprKind::Name(_), _) => dtype(expr).map(Attr::DType),
-        (ExprKind::List(items), AttrKind::Shape) => match items.iter().map(dim).collect() {
-            Some(dims) => Ok(Attr::Shape(dims)),
-            None => integers(expr).map(Attr::Ints),
+        (ExprKind::List(items), AttrKind::Shape) => match items.iter().map(open_extent).collect() {
+            Ok(dims) => Ok(Attr::Shape(dims)),
+            Err(_) => integers(expr).map(Attr::Ints),
         },
         (ExprKind::List(_), _) => integers(expr).map(Attr::Ints),
         _ => literal(expr).map(Attr::Lit),
     }
 }
 
-fn dim(expr: &Expr) -> Option<Dim> {
-    match &expr.kind {
-        ExprKind::Int(n) => usize::try_from(*n).ok().map(Dim::Fixed),
-        ExprKind::Name(name) => Some(Dim::Named(name.as_str().into())),
-        _ => None,
-    }
+/// The extent of an expression in which all names are open.
+pub(super) fn open_extent(expr: &Expr) -> Result<Dim, (Span, String)> {
+    read_extent(expr, &|name| Some(Dim::Named(name.into())))
 }
 
 // ---- Primitives, by family. Each function returns `None` for a name outside its family.

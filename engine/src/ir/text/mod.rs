@@ -26,6 +26,7 @@
 
 mod call;
 mod error;
+mod extent;
 mod formula;
 mod parse;
 mod piece;
@@ -37,6 +38,7 @@ use crate::text::lex::{is_name_char, is_name_start};
 use std::borrow::Cow;
 
 pub use error::TextError;
+pub use extent::read_extent;
 pub use parse::parse;
 pub(crate) use print::NodeText;
 

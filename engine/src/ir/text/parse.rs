@@ -1,12 +1,13 @@
 //! Reads graphs from text. This file reads lines and names. Types, settings and scalar bodies are expressions.
 
+use super::call::open_extent;
 use super::error::TextError;
 use super::is_plain_name;
 use super::piece::{Fault, Piece, at, first_fault, lines};
 use crate::diag::{Diagnostics, FileId, Sources};
-use crate::ir::{DType, Dim, Graph, InputKind, Node, NodeOp, OpSet, Output, StateLink, Symbol, Type, Value};
+use crate::ir::{DType, Graph, InputKind, Node, NodeOp, OpSet, Output, StateLink, Symbol, Type, Value};
 use crate::text::Text;
-use crate::text::expr::{DimExpr, Expr, ExprKind, parse_expr, parse_type};
+use crate::text::expr::{Expr, ExprKind, parse_expr, parse_type};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -178,11 +179,8 @@ impl<'t> Reader<'t> {
         let ty = parse_type(&self.text(piece), &mut diags).ok_or_else(|| first_fault(&diags, piece))?;
         let dtype = DType::from_name(&ty.dtype);
         let dtype = dtype.ok_or_else(|| at(ty.dtype.span, format!("`{}` is no element type", *ty.dtype)))?;
-        let dims = ty.dims.into_iter().map(|dim| match dim.value {
-            DimExpr::Fixed(n) => Dim::Fixed(n),
-            DimExpr::Named(name) => Dim::Named(name.into()),
-        });
-        Ok(Type { dtype, shape: dims.collect() })
+        let extent = |dim| open_extent(dim).map_err(|(span, message)| at(span, message));
+        Ok(Type { dtype, shape: ty.dims.iter().map(extent).collect::<Result<_, _>>()? })
     }
 
     pub(super) fn expr(&self, piece: Piece<'t>) -> Result<Expr, Fault> {

@@ -170,7 +170,7 @@ fn errors_of_a_malformed_graph_have_a_place_and_a_reason() {
             2:9: expected `NAME: TYPE`
             2:9: expected a name
             2:12: `f33` is no element type
-            2:16: expected an extent, found `-`; an extent is a number, or a name such as `B`
+            2:16: expected an extent, found `-`; an extent is a number, a name such as `B`, or arithmetic of them
             3:9: `x` is defined twice
             3:19: `z` is not defined above
             2:19: `y` is not defined above

@@ -127,7 +127,7 @@ fn statements_and_types() {
     for statement in parse_statements(&text, &mut diags) {
         for (name, ty) in &statement.targets {
             let ty = ty.as_ref().map(|ty| {
-                format!(": {} {:?}", ty.dtype.value, ty.dims.iter().map(|d| &d.value).collect::<Vec<_>>())
+                format!(": {} {:?}", ty.dtype.value, ty.dims.iter().map(show).collect::<Vec<_>>())
             });
             shown += &format!("{}{} ", name.value, ty.unwrap_or_default());
         }
@@ -135,8 +135,8 @@ fn statements_and_types() {
     }
     shown += &diags.render(&sources, Look::Plain);
     expect![[r#"
-        h: f32 [Named("B"), Fixed(128)] = (relu (@ x w1))
-        m: f32 [] i: i32 [Fixed(3)] = (argmax y)
+        h: f32 ["B", "128"] = (relu (@ x w1))
+        m: f32 [] i: i32 ["3"] = (argmax y)
         good = 2
         error[E0008]: expected a value, found the end
           ┌─ e:5:8

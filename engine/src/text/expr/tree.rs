@@ -188,17 +188,21 @@ pub struct TypeExpr {
     pub span: Span,
     /// The element type's name, not checked yet.
     pub dtype: Spanned<String>,
-    /// Extents, outermost first.
-    pub dims: Vec<Spanned<DimExpr>>,
+    /// Extents, outermost first: numbers, names and arithmetic of them.
+    pub dims: Vec<Expr>,
 }
 
-/// An extent as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DimExpr {
-    /// A number of elements.
-    Fixed(usize),
-    /// A name such as `B`.
-    Named(String),
+/// A pattern of types: `[..., T, D]`, `f32[B, 4]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypePattern {
+    /// All of it.
+    pub span: Span,
+    /// The element type's name, if the pattern has one. It is not checked yet.
+    pub dtype: Option<Spanned<String>>,
+    /// Whether any further axes may come first.
+    pub is_open: bool,
+    /// The last extents. `_` stands for any.
+    pub dims: Vec<Expr>,
 }
 
 /// A line of the text form: `h: f32[B, 128] = relu(x)` or `(m: f32[B], i: i32[B]) = max_with_index(x, axis=1)`.

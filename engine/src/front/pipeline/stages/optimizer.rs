@@ -1,5 +1,7 @@
 //! Optimizers and schedules of learning rates.
 
+use super::super::constants::Constants;
+use super::super::dims::Dims;
 use super::super::names::Names;
 use super::super::{nodes, settings};
 use super::reader::{MANY, StageReader};
@@ -20,8 +22,9 @@ impl StageReader<'_> {
         let rest = fields.rest();
         let given = nodes::settings(rest, fields.reader.diags);
         fields.finish();
-        let attrs =
-            settings::read(&form, &given?, value.span, &Names::new(), &Default::default(), self.diags);
+        let (names, dims) = (Names::new(), Dims::new());
+        let known = Constants { names: &names, dims: &dims };
+        let attrs = settings::read(&form, &given?, value.span, known, self.diags);
         Some(OptimizerDecl { op: form.name.clone(), attrs: attrs?, lr: lr?, decay_bias: decay_bias? })
     }
 

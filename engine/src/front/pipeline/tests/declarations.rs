@@ -102,26 +102,26 @@ fn faulty_declarations() {
               │                    opened here
 
             error[E0204]: the extent `K` of a parameter is not known
-               ┌─ mnist.ron:12:21
+               ┌─ mnist.ron:12:22
                │
             12 │         "w": (type: "f32[784, K]"), "i": "i32[3]", "k": (type: "f32[3]", init: Kaiming),
-               │                     ^^^^^^^^^^^^^
+               │                      ^^^^^^^^^^^
                │
                = help: write a number, or `dims: {"K": …}`
 
             error[E0204]: i32[3] cannot be trained
-               ┌─ mnist.ron:12:42
+               ┌─ mnist.ron:12:43
                │
             12 │         "w": (type: "f32[784, K]"), "i": "i32[3]", "k": (type: "f32[3]", init: Kaiming),
-               │                                          ^^^^^^^^
+               │                                           ^^^^^^
                │
                = help: use a float type, or `state: true`
 
             error[E0204]: f32[3] has no axis of inputs and axis of outputs, by which Kaiming scales
-               ┌─ mnist.ron:12:64
+               ┌─ mnist.ron:12:65
                │
             12 │         "w": (type: "f32[784, K]"), "i": "i32[3]", "k": (type: "f32[3]", init: Kaiming),
-               │                                                                ^^^^^^^^
+               │                                                                 ^^^^^^
                │
                = help: use `Zeros` or `Normal(mean: 0, std: …)`
 

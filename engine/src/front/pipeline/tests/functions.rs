@@ -21,7 +21,6 @@ fn functions_are_ops() {
     let typed = pipeline.unwrap().graph;
     expect![[r#"
         graph f {
-          step step: i32[]
           input x: f32[B, 4]
           y.1.s.1: f32[] = .const(2.0)
           y.1.s.2: f32[B, 4] = mul(x, y.1.s.1)
@@ -104,7 +103,6 @@ fn nodes_of_functions_have_paths() {
     assert_eq!(diags.render(&sources, Look::Plain), "");
     expect![[r#"
         graph f {
-          step step: i32[]
           input x: f32[B]
           y.p.a.1: f32[] = .const(2.0)
           y.p.a: f32[B] = mul(x, y.p.a.1)
@@ -201,7 +199,7 @@ fn faulty_functions() {
             5 │         "h": (inputs: ["x", "2"], attrs: {"k": None}, nodes: {"a": "x + y"}, output: "a + b"),
               │                                                ^^^^
               │
-              = help: numbers, truth values, strings, element types and lists of extents are settings
+              = help: numbers, truth values, strings, element types and lists of extents are settings; `Int`, `Float`, `Bool` and `Str` are settings without a default
 
             error[E0101]: nothing is called `y` in this function
               ┌─ mnist.ron:6:43

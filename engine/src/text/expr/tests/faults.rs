@@ -240,52 +240,52 @@ fn faulty_types() {
         &["f32", "f32[", "f32[B 2]", "f32[-1]", "f32[B]]", "[2]"],
         parse_type,
         expect![[r#"
-        error[E0009]: `f32` is not a whole type
-          ┌─ e:1:1
-          │
-        1 │ f32
-          │ ^^^
-          │
-          = help: write the extents: `f32[B, 784]`, or `f32[]` for a scalar
+            error[E0009]: `f32` is not a whole type
+              ┌─ e:1:1
+              │
+            1 │ f32
+              │ ^^^
+              │
+              = help: write the extents: `f32[B, 784]`, or `f32[]` for a scalar
 
-        error[E0009]: expected an extent, found the end
-          ┌─ e:1:5
-          │
-        1 │ f32[
-          │     ^
-          │
-          = help: an extent is a number, or a name such as `B`
+            error[E0009]: expected an extent, found the end
+              ┌─ e:1:5
+              │
+            1 │ f32[
+              │     ^
+              │
+              = help: an extent is a number, a name such as `B`, or arithmetic of them
 
-        error[E0008]: expected `,` or `]`, found `2`
-          ┌─ e:1:7
-          │
-        1 │ f32[B 2]
-          │    -  ^
-          │    │
-          │    opened here
+            error[E0008]: expected `,` or `]`, found `2`
+              ┌─ e:1:7
+              │
+            1 │ f32[B 2]
+              │    -  ^
+              │    │
+              │    opened here
 
-        error[E0009]: expected an extent, found `-`
-          ┌─ e:1:5
-          │
-        1 │ f32[-1]
-          │     ^
-          │
-          = help: an extent is a number, or a name such as `B`
+            error[E0009]: expected an extent, found `-`
+              ┌─ e:1:5
+              │
+            1 │ f32[-1]
+              │     ^
+              │
+              = help: an extent is a number, a name such as `B`, or arithmetic of them
 
-        error[E0008]: expected an operator or the end, found `]`
-          ┌─ e:1:7
-          │
-        1 │ f32[B]]
-          │       ^
-          │
-          = help: no bracket is open here
+            error[E0008]: expected an operator or the end, found `]`
+              ┌─ e:1:7
+              │
+            1 │ f32[B]]
+              │       ^
+              │
+              = help: no bracket is open here
 
-        error[E0008]: expected a type such as `f32[B, 784]`, found `[`
-          ┌─ e:1:1
-          │
-        1 │ [2]
-          │ ^
-    "#]],
+            error[E0008]: expected a type such as `f32[B, 784]`, found `[`
+              ┌─ e:1:1
+              │
+            1 │ [2]
+              │ ^
+        "#]],
     );
 }
 

@@ -3,12 +3,22 @@
 //! Numbers without a type take that of the operands beside them; arithmetic among such numbers is done here, exactly
 //! where they are integers. A number that stands alone is `f32` if it has a fraction, else `i32`.
 
+mod calls;
+mod pattern;
+mod written;
+
+use calls::{FunctionCall, named_by_setting};
+pub(super) use written::{Place, Written};
+
+use super::constants::Constants;
+use super::dims::Dims;
+use super::function::{FunctionForm, Layer};
 use super::literals::{default_dtype, fit, fold_binary, fold_unary, is_sound};
 use super::names::{Meaning, Names};
-use super::nodes::split_port;
-use super::op_names::{op_name, unary_op_name};
+use super::nodes::split_owner;
+use super::op_names::{is_when, op_name, unary_op_name};
 use super::settings;
-use super::types::{Dims, check_size};
+use super::types::check_size;
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::ir::{
     Attr, Attrs, Body, Builder, Call, DType, Literal, NodeId, NodeOp, Output, Symbol, Type, Value,
@@ -26,6 +36,9 @@ pub(super) struct Typing<'t, 'r> {
     pub(super) dims: &'t Dims,
     /// Functions that could not be defined, which has been reported.
     pub(super) faulty_ops: &'t HashSet<String>,
+    pub(super) written: &'t mut Written,
+    /// The function around, or the pipeline.
+    pub(super) place: &'t Place,
     pub(super) diags: &'t mut Diagnostics,
 }
 
@@ -44,7 +57,11 @@ struct Naming<'n> {
     port: usize,
 }
 
-impl Typing<'_, '_> {
+impl<'t> Typing<'t, '_> {
+    fn constants(&self) -> Constants<'t> {
+        Constants { names: self.names, dims: self.dims }
+    }
+
     /// Adds the nodes of an expression; its value is called `name`, and further nodes derive their names from it.
     pub(super) fn define(&mut self, name: &str, expr: &Expr) -> Option<Value> {
         self.builder.set_scope(name, Some(expr.span));
@@ -74,17 +91,17 @@ impl Typing<'_, '_> {
             ExprKind::Name(path) => self.named(path, expr.span),
             ExprKind::Str(_) => self.no_tensor(expr.span, "a string"),
             ExprKind::List(_) => self.no_tensor(expr.span, "a list"),
+            ExprKind::Call { callee, args, named } if is_when(callee, args.len(), named.len()) => {
+                self.when(args, naming)
+            }
             ExprKind::Call { callee, args, named } => {
-                self.call(callee, args, named, expr.span, naming).map(|node| self.result(node, naming))
+                let results = self.call(callee, args, named, expr.span, naming)?;
+                Some(Operand::Value(results[naming.map_or(0, |naming| naming.port)]))
             }
             ExprKind::Unary(op, operand) => self.unary(*op, operand, expr.span, naming),
             ExprKind::Binary { op, left, right } => self.binary(op, [left, right], expr.span, naming),
             ExprKind::Port { base, port } => self.port_of_call(base, port, naming).map(Operand::Value),
         }
-    }
-
-    fn result(&self, node: NodeId, naming: Option<Naming>) -> Operand {
-        Operand::Value(Value { node, port: naming.map_or(0, |naming| naming.port) })
     }
 
     fn no_tensor(&mut self, span: Span, what: &str) -> Option<Operand> {
@@ -97,16 +114,43 @@ impl Typing<'_, '_> {
     // ---- Names.
 
     fn named(&mut self, path: &str, span: Span) -> Option<Operand> {
-        let (name, port) = split_port(path, |path| self.names.contains_key(path));
-        match (self.names.get(name), port) {
-            (Some(Meaning::Faulty), _) => None,
-            (Some(Meaning::Value(value)), None) => Some(Operand::Value(*value)),
-            (Some(Meaning::Value(value)), Some(port)) => {
-                self.port(value.node, port, span).map(|port| Operand::Value(Value { port, ..*value }))
+        let Some((name, rest)) = split_owner(path, |path| self.names.contains_key(path)) else {
+            return self.extent_or_step(path, span);
+        };
+        match &self.names[name] {
+            Meaning::Faulty => None,
+            Meaning::Value(value) if rest.is_empty() => Some(Operand::Value(*value)),
+            Meaning::Value(value) => self.part(*value, rest, span).map(Operand::Value),
+            Meaning::Setting(Attr::Lit(literal)) if rest.is_empty() => Some(Operand::Literal(*literal)),
+            Meaning::Setting(_) => self.no_tensor(span, &format!("the setting `{path}`")),
+            Meaning::Extent(dim) => match dim.fixed() {
+                Some(extent) => Some(Operand::Literal(Literal::Int(extent as i64))),
+                None => self.open_extent(path, span),
+            },
+            Meaning::Layer(layer) if !rest.is_empty() => {
+                self.param_of(&layer.owner, rest, span).map(Operand::Value)
             }
-            (Some(Meaning::Setting(Attr::Lit(literal))), None) => Some(Operand::Literal(*literal)),
-            (Some(Meaning::Setting(_)), _) => self.no_tensor(span, &format!("the setting `{path}`")),
-            (None, _) => self.extent_or_step(path, span),
+            Meaning::Layer(_) => self.no_tensor(span, &format!("the layer `{path}`")),
+        }
+    }
+
+    fn open_extent(&mut self, name: &str, span: Span) -> Option<Operand> {
+        self.diags
+            .error(Code::E0117, span, format!("the extent `{name}` is not known before a stage binds it"))
+            .help("extents that a stage binds may stand in shapes only");
+        None
+    }
+
+    /// `when(condition, a, b)`: the side that the constant condition chooses. The other side is not read.
+    fn when(&mut self, args: &[Expr], naming: Option<Naming>) -> Option<Operand> {
+        match self.constants().chosen(args) {
+            Some(chosen) => self.eval(chosen, naming),
+            None => {
+                self.diags
+                    .error(Code::E0104, args[0].span, "the condition of `when` is not known before a run")
+                    .help("`select(condition, a, b)` takes tensors");
+                None
+            }
         }
     }
 
@@ -126,15 +170,39 @@ impl Typing<'_, '_> {
         None
     }
 
+    /// A result of the node behind a value, or a parameter of the layer that it calls: `t.indices`, `embed.w`.
+    fn part(&mut self, value: Value, part: &str, span: Span) -> Option<Value> {
+        let Some(called) = self.written.calls.get(self.builder.graph.name_of(value)).cloned() else {
+            return self.port(value.node, part, span).map(|port| Value { port, ..value });
+        };
+        let is_param = self.written.params.contains_key(&*format!("{}.{part}", called.owner));
+        if is_param {
+            return self.param_of(&called.owner, part, span);
+        }
+        let what = self.builder.graph.name_of(value).to_string();
+        let port = find_result(&called.outputs, part, called.results.len());
+        self.known_result(port, &what, &called.outputs, part, span).map(|port| called.results[port])
+    }
+
     /// The number of the result of a node that is called `port`.
     fn port(&mut self, node: NodeId, port: &str, span: Span) -> Option<usize> {
         let node = self.builder.graph.node(node);
         let (what, names) = match &node.op {
-            NodeOp::Call(call) => (call.form().name.as_str(), call.form().outputs.as_slice()),
-            _ => (&**node.name(), &[][..]),
+            NodeOp::Call(call) => (call.form().name.clone(), call.form().outputs.clone()),
+            _ => (node.name().to_string(), vec![]),
         };
-        let found = names.iter().position(|name| name == port).or_else(|| port.parse().ok());
-        let found = found.filter(|&found| found < node.outputs.len());
+        let found = find_result(&names, port, node.outputs.len());
+        self.known_result(found, &what, &names, port, span)
+    }
+
+    fn known_result(
+        &mut self,
+        found: Option<usize>,
+        what: &str,
+        names: &[String],
+        port: &str,
+        span: Span,
+    ) -> Option<usize> {
         if found.is_none() {
             let message = format!("`{what}` has no result `{port}`");
             let known = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -156,12 +224,23 @@ impl Typing<'_, '_> {
                 .help("only calls of ops have several");
             return None;
         };
-        let form = self.builder.registry().op(callee);
-        let known = form.and_then(|form| form.outputs.iter().position(|name| *name == port.value));
+        let outputs = self.outputs_of(callee);
+        let known = outputs.iter().position(|name| *name == port.value);
         let naming = naming.zip(known).map(|(naming, port)| Naming { port, ..naming });
-        let node = self.call(callee, args, named, base.span, naming)?;
-        let port = self.port(node, port, port.span)?;
-        Some(Value { node, port })
+        let results = self.call(callee, args, named, base.span, naming)?;
+        let found = find_result(&outputs, port, results.len());
+        self.known_result(found, callee, &outputs, port, port.span).map(|port| results[port])
+    }
+
+    /// Names of the results of an op, a function or a layer.
+    fn outputs_of(&self, callee: &str) -> Vec<String> {
+        if let Some(Meaning::Layer(layer)) = self.names.get(callee) {
+            return layer.function.form.outputs.clone();
+        }
+        let callee = named_by_setting(self.names, callee);
+        let function = self.function(callee).map(|function| function.form);
+        let form = function.or_else(|| self.builder.registry().op(callee));
+        form.map_or(vec![], |form| form.outputs.clone())
     }
 
     // ---- Operators.
@@ -175,7 +254,8 @@ impl Typing<'_, '_> {
         }
         let args = [Spanned::new(x.span, operand)];
         let form = self.form(Spanned::new(span, unary_op_name(op)))?;
-        self.apply(form, &args, (Attrs::default(), &[]), span, naming).map(|node| self.result(node, naming))
+        let results = self.apply(form, &args, (Attrs::default(), &[]), span, naming)?;
+        Some(Operand::Value(results[naming.map_or(0, |naming| naming.port)]))
     }
 
     fn binary(
@@ -195,7 +275,8 @@ impl Typing<'_, '_> {
         }
         let args = [Spanned::new(operands[0].span, left), Spanned::new(operands[1].span, right)];
         let form = self.form(Spanned::new(op.span, op_name(op.value)))?;
-        self.apply(form, &args, (Attrs::default(), &[]), span, naming).map(|node| self.result(node, naming))
+        let results = self.apply(form, &args, (Attrs::default(), &[]), span, naming)?;
+        Some(Operand::Value(results[naming.map_or(0, |naming| naming.port)]))
     }
 
     /// A number of two others; reported if it is infinite or none while they are finite.
@@ -220,14 +301,56 @@ impl Typing<'_, '_> {
         named: &[(Spanned<String>, Expr)],
         span: Span,
         naming: Option<Naming>,
-    ) -> Option<NodeId> {
-        let form = self.form(Spanned::new(callee.span, callee.as_str()));
-        let operands: Vec<_> = args.iter().map(|arg| (arg.span, self.eval(arg, None))).collect();
+    ) -> Option<Vec<Value>> {
+        if let Some(function) = self.callee(callee, named) {
+            self.reserve_copies(&function, naming);
+            let operands = self.operands(args);
+            return self.write_call(&function?, &operands?, named, span, naming);
+        }
+        let name = named_by_setting(self.names, callee);
+        let form = self.form(Spanned::new(callee.span, name));
+        let operands = self.operands(args);
         let form = form?;
-        let attrs = settings::read(&form, named, callee.span, self.names, self.dims, self.diags);
-        let operands = operands.into_iter().map(|(span, operand)| Some(Spanned::new(span, operand?)));
-        let operands: Vec<_> = operands.collect::<Option<_>>()?;
-        self.apply(form, &operands, (attrs?, named), span, naming)
+        let attrs = settings::read(&form, named, callee.span, self.constants(), self.diags);
+        self.apply(form, &operands?, (attrs?, named), span, naming)
+    }
+
+    fn operands(&mut self, args: &[Expr]) -> Option<Vec<Spanned<Operand>>> {
+        let operands: Vec<_> = args.iter().map(|arg| (arg.span, self.eval(arg, None))).collect();
+        operands.into_iter().map(|(span, operand)| Some(Spanned::new(span, operand?))).collect()
+    }
+
+    /// The function or layer that a call names, with its settings; nothing for an op.
+    fn callee(
+        &mut self,
+        callee: &Spanned<String>,
+        named: &[(Spanned<String>, Expr)],
+    ) -> Option<Option<FunctionCall>> {
+        if let Some(Meaning::Layer(layer)) = self.names.get(callee.as_str()) {
+            return Some(self.layer_call(&layer.clone(), named));
+        }
+        let function = self.function(named_by_setting(self.names, callee))?;
+        Some(self.repeat_of(named).and_then(|(repeat, given)| {
+            let attrs = settings::read(&function.form, &given, callee.span, self.constants(), self.diags)?;
+            Some(FunctionCall { function, attrs, repeat, owner: None })
+        }))
+    }
+
+    fn layer_call(&mut self, layer: &Layer, named: &[(Spanned<String>, Expr)]) -> Option<FunctionCall> {
+        if let Some((name, _)) = named.first() {
+            self.diags
+                .error(Code::E0404, name.span, "a call of a layer has no settings")
+                .help("settings are given where the layer is declared");
+            return None;
+        }
+        let Layer { function, attrs, repeat, owner } = layer;
+        let (function, attrs, owner) = (function.clone(), attrs.clone(), Some(owner.clone()));
+        Some(FunctionCall { function, attrs, repeat: *repeat, owner })
+    }
+
+    /// The function of that name.
+    fn function(&self, name: &str) -> Option<FunctionForm> {
+        self.builder.registry().form::<FunctionForm>(name).cloned()
     }
 
     fn form(&mut self, name: Spanned<&str>) -> Option<Arc<OpForm>> {
@@ -246,7 +369,7 @@ impl Typing<'_, '_> {
         (attrs, written): (Attrs, &[(Spanned<String>, Expr)]),
         span: Span,
         naming: Option<Naming>,
-    ) -> Option<NodeId> {
+    ) -> Option<Vec<Value>> {
         let (dtype, types) = self.infer(&form, args, (&attrs, written), span)?;
         for ty in &types {
             check_size(ty, span, self.diags)?;
@@ -254,7 +377,24 @@ impl Typing<'_, '_> {
         let inputs: Option<Vec<_>> = args.iter().map(|arg| self.operand(arg, dtype)).collect();
         self.builder.set_span(Some(span));
         let outputs = self.outputs(types, &form, naming);
-        Some(self.builder.push_node(NodeOp::Call(Call { op: form, attrs }), inputs?, outputs))
+        let n_outputs = outputs.len();
+        let node = self.builder.push_node(NodeOp::Call(Call { op: form, attrs }), inputs?, outputs);
+        Some((0..n_outputs).map(|port| Value { node, port }).collect())
+    }
+
+    /// The element type that numbers without one take among operands of a function.
+    fn dtype_of_literals(
+        &mut self,
+        form: &OpForm,
+        args: &[Spanned<Operand>],
+        settings: (&Attrs, &[(Spanned<String>, Expr)]),
+        span: Span,
+    ) -> Option<DType> {
+        let has_literals = args.iter().any(|arg| matches!(arg.value, Operand::Literal(_)));
+        if has_literals || form.check_arity(args.len()).is_err() {
+            return self.infer(form, args, settings, span).map(|(dtype, _)| dtype);
+        }
+        Some(DType::F32)
     }
 
     /// The element type that numbers without one take, and the types of the results.
@@ -432,6 +572,20 @@ enum Fault {
 /// Truth values keep their type beside operands of any type.
 fn literal_dtype(literal: Literal, dtype: DType) -> DType {
     if matches!(literal, Literal::Bool(_)) { DType::Bool } else { dtype }
+}
+
+/// The number of the result of that name or number.
+fn find_result(names: &[String], port: &str, n_results: usize) -> Option<usize> {
+    let found = names.iter().position(|name| name == port).or_else(|| port.parse().ok());
+    found.filter(|&found| found < n_results)
+}
+
+/// Reports a declared type that is not the type of the node.
+pub(super) fn check_declared(name: &str, declared: &Spanned<Type>, found: &Type, diags: &mut Diagnostics) {
+    if declared.value != *found {
+        let message = format!("`{name}` is {found}, not {}", declared.value);
+        diags.error(Code::E0110, declared.span, message).help("correct the type or leave it out");
+    }
 }
 
 pub(super) fn report_unknown_op(registry: &Registry, name: &Spanned<&str>, diags: &mut Diagnostics) {

@@ -1,0 +1,81 @@
+//! Patterns of operands: `x: "[..., T, D]"` gives names to extents.
+
+use super::super::constants::Constants;
+use super::super::dims::Dims;
+use super::super::names::{Meaning, Names};
+use super::super::nodes::references;
+use crate::ir::{Dim, Symbol, Type, read_extent};
+use crate::op::TypeIssue;
+use crate::text::expr::{Expr, ExprKind, TypePattern};
+
+/// Compares the type of operand number `at` with its pattern, and defines names that the pattern has first.
+///
+/// # Errors
+/// If they do not fit.
+pub(super) fn bind_operand(
+    (at, input): (usize, &Symbol),
+    pattern: &TypePattern,
+    ty: &Type,
+    names: &mut Names,
+    dims: &Dims,
+) -> Result<(), TypeIssue> {
+    let misfit = |message: String| Err(TypeIssue::new(message).at(at, format!("this is {ty}")));
+    if let Some(dtype) = pattern.dtype.as_ref().filter(|dtype| dtype.value != ty.dtype.name()) {
+        return misfit(format!("`{input}` is {}, not {}", dtype.value, ty.dtype));
+    }
+    let n_named = pattern.dims.len();
+    if ty.rank() < n_named || (ty.rank() > n_named && !pattern.is_open) {
+        let axes = if n_named == 1 { "axis" } else { "axes" };
+        let at_least = if pattern.is_open { "at least " } else { "" };
+        return misfit(format!("`{input}` has {at_least}{n_named} {axes}, not {}", ty.rank()));
+    }
+    let first = ty.rank() - n_named;
+    for (axis, (written, found)) in pattern.dims.iter().zip(&ty.shape[first..]).enumerate() {
+        if let Err(wanted) = bind_extent(written, found, names, dims) {
+            return misfit(format!("axis {} of `{input}` is {found}, not {wanted}", first + axis));
+        }
+    }
+    Ok(())
+}
+
+/// Compares one extent with its pattern. A pattern with one unknown name as a factor defines that name.
+///
+/// # Errors
+/// The extent or the form that is expected.
+fn bind_extent(written: &Expr, found: &Dim, names: &mut Names, dims: &Dims) -> Result<(), String> {
+    let unknown = match unknown_names(written, names, dims).as_slice() {
+        [] => {
+            let wanted = Constants { names, dims }.extent(written).map_err(|(_, message)| message)?;
+            return if wanted == *found { Ok(()) } else { Err(wanted.to_string()) };
+        }
+        ["_"] => return Ok(()),
+        [name] => Symbol::from(*name),
+        _ => return Err("one unknown name".to_owned()),
+    };
+    let constants = Constants { names, dims };
+    let with = |extent: Dim| {
+        read_extent(written, &|name| match *name == *unknown {
+            true => Some(extent.clone()),
+            false => constants.extent(&Expr::new(written.span, ExprKind::Name(name.to_owned()))).ok(),
+        })
+    };
+    let open = Dim::Named(unknown.clone());
+    let multiple = || format!("a multiple of {}", with(Dim::Fixed(1)).map_or("it".into(), |dim| dim.to_string()));
+    let whole = with(open.clone()).map_err(|(_, message)| message)?;
+    let factor = whole.divided_by(&open).filter(|factor| !factor.names().contains(&&unknown));
+    let extent = factor.and_then(|factor| found.divided_by(&factor)).ok_or_else(multiple)?;
+    names.insert(unknown, Meaning::Extent(extent));
+    Ok(())
+}
+
+/// Names in a pattern that nothing has defined yet, each once.
+fn unknown_names<'e>(written: &'e Expr, names: &Names, dims: &Dims) -> Vec<&'e str> {
+    let mut unknown = vec![];
+    for name in references(written) {
+        let is_known = names.contains_key(name.value) || dims.contains_key(name.value);
+        if !is_known && !unknown.contains(&name.value) {
+            unknown.push(name.value);
+        }
+    }
+    unknown
+}

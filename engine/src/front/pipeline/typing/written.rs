@@ -1,0 +1,48 @@
+//! The parts that calls of functions leave behind: parameters, updates of state, and paths.
+
+use crate::ir::{Symbol, Value};
+use crate::pipeline::ParamDecl;
+use indexmap::IndexMap;
+use std::collections::HashMap;
+
+/// Where a function is written out.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Place {
+    /// The path of the call, with which paths of its nodes begin; empty for the pipeline.
+    pub(in super::super) path: Symbol,
+    /// The path with which its parameters begin. Several calls of one layer share it.
+    pub(in super::super) owner: Symbol,
+}
+
+impl Place {
+    /// The place of a call at a path inside, which has parameters of its own.
+    pub(in super::super) fn inside(&self, path: &Symbol) -> Place {
+        Place { path: path.clone(), owner: format!("{}{}", self.owner, &path[self.path.len()..]).into() }
+    }
+
+    /// The place of copy number i of a repeated call: `blocks.3`.
+    pub(super) fn copy(&self, i: usize) -> Place {
+        Place { path: format!("{}.{i}", self.path).into(), owner: format!("{}.{i}", self.owner).into() }
+    }
+}
+
+/// A call of a function.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Called {
+    /// Names of the results.
+    pub(in super::super) outputs: Vec<String>,
+    /// The path of its parameters.
+    pub(in super::super) owner: Symbol,
+    pub(in super::super) results: Vec<Value>,
+}
+
+/// Everything that calls have left behind in one graph.
+#[derive(Debug, Default)]
+pub(in super::super) struct Written {
+    /// Calls by their paths.
+    pub(in super::super) calls: HashMap<Symbol, Called>,
+    /// Parameters of layers by their paths.
+    pub(in super::super) params: IndexMap<Symbol, (ParamDecl, Value)>,
+    /// The values that states of layers have after a step in training, by the paths of the states.
+    pub(in super::super) updates: IndexMap<Symbol, Value>,
+}
