@@ -18,6 +18,8 @@ pub mod cli;
 
 pub mod devices;
 
+mod layers;
+
 pub use engine_core as core;
 pub use engine_runtime as runtime;
 
@@ -53,9 +55,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The built-in ops and data sources.
+    /// The built-in ops, layers and data sources.
     pub fn new() -> Self {
-        plugins().into_iter().fold(Engine::bare(), |engine, plugin| engine.plugin_ref(&*plugin))
+        let engine = plugins().into_iter().fold(Engine::bare(), |engine, plugin| engine.plugin_ref(&*plugin));
+        layers::ALL.iter().fold(engine, |engine, (name, text)| engine.functions(name, text))
     }
 
     /// The built-in data sources without any op.
@@ -75,17 +78,12 @@ impl Engine {
         self.plugin_ref(&plugin)
     }
 
-    /// Adds the ops that a text `(functions: {…})` defines in terms of others. `name` is the name of the text in
-    /// errors.
+    /// Adds the functions and layers that a text `(functions: {…})` defines. `name` is the name of the text in errors.
     ///
     /// # Panics
     /// If the text has an error. The message is the one that the command line would print.
     pub fn functions(mut self, name: &str, text: &str) -> Self {
-        let mut files = engine_core::diag::Sources::new();
-        let mut diagnostics = Diagnostics::new();
-        let file = files.add(name, text);
-        front::define(&files, file, &mut self.registry, &mut diagnostics);
-        assert!(!diagnostics.has_errors(), "{}", diagnostics.render(&files, Look::Plain));
+        front::add_library(&mut self.registry, name, text).unwrap_or_else(|errors| panic!("{errors}"));
         self
     }
 

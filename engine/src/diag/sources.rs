@@ -10,6 +10,22 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u32);
 
+impl FileId {
+    /// Library number `index`, which has one number in all [`Sources`].
+    fn of_library(index: usize) -> FileId {
+        FileId(u32::MAX - index as u32)
+    }
+
+    fn library(self) -> usize {
+        (u32::MAX - self.0) as usize
+    }
+
+    /// Whether the text is a library's.
+    pub(crate) fn is_library(self) -> bool {
+        self.0 > u32::MAX / 2
+    }
+}
+
 /// A range of bytes in a source file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
@@ -67,6 +83,8 @@ impl<T> std::ops::Deref for Spanned<T> {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     files: Vec<SourceFile>,
+    /// Texts that a registry brings along, such as the standard layers.
+    libraries: Vec<SourceFile>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +97,17 @@ struct SourceFile {
     line_starts: Vec<usize>,
 }
 
+impl SourceFile {
+    fn new(name: String, text: String) -> SourceFile {
+        let shown_text = match legible::source_text(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(shown) => Some(shown),
+        };
+        let line_starts = files::line_starts(&text).collect();
+        SourceFile { shown_name: legible::file_name(&name), name, text, shown_text, line_starts }
+    }
+}
+
 impl Sources {
     /// No files yet.
     pub fn new() -> Sources {
@@ -87,20 +116,19 @@ impl Sources {
 
     /// Adds a text; `name` is what errors call it, usually its path.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
-        let (name, text) = (name.into(), text.into());
-        let line_starts = files::line_starts(&text).collect();
-        let shown_text = match legible::source_text(&text) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(shown) => Some(shown),
-        };
-        self.files.push(SourceFile {
-            shown_name: legible::file_name(&name),
-            name,
-            text,
-            shown_text,
-            line_starts,
-        });
+        self.files.push(SourceFile::new(name.into(), text.into()));
         FileId((self.files.len() - 1) as u32)
+    }
+
+    /// Adds the next library. Libraries are added in one order everywhere, so their spans are valid in all sources.
+    pub(crate) fn add_library(&mut self, name: &str, text: &str) -> FileId {
+        self.libraries.push(SourceFile::new(name.into(), text.into()));
+        FileId::of_library(self.libraries.len() - 1)
+    }
+
+    /// The number of libraries.
+    pub(crate) fn n_libraries(&self) -> usize {
+        self.libraries.len()
     }
 
     /// The name of a file.
@@ -126,7 +154,7 @@ impl Sources {
     }
 
     fn file(&self, file: FileId) -> &SourceFile {
-        &self.files[file.0 as usize]
+        if file.is_library() { &self.libraries[file.library()] } else { &self.files[file.0 as usize] }
     }
 
     /// The span as offsets that are valid for slicing the text, even if the span lies outside it.

@@ -25,10 +25,10 @@ mod typing;
 pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, entries, parse_ron};
-use crate::diag::{Code, Diagnostics, FileId, Sources};
+use crate::diag::{Code, Diagnostics, FileId, Look, Sources};
 use crate::ir::{Builder, Graph, InputKind, Level};
 use crate::numerics::{Numerics, Precision};
-use crate::op::Registry;
+use crate::op::{Form, Registry};
 use crate::pass::sound;
 use crate::pipeline::Pipeline;
 use constants::Constants;
@@ -53,6 +53,7 @@ pub fn load(
     plugins: &[FileId],
     diags: &mut Diagnostics,
 ) -> Option<Pipeline> {
+    add_libraries(registry, sources);
     let plugins: Vec<Ron> = plugins.iter().map(|&file| parse_ron(file, sources.text(file), diags)).collect();
     let mut root = parse_ron(file, sources.text(file), diags);
     // After a bracket without its partner, most values would be misread.
@@ -71,11 +72,44 @@ pub fn load(
     Some(Pipeline { graph: sound("read", Level::Typed, pipeline.graph), ..pipeline })
 }
 
-/// Adds the functions of a file `(functions: {…})` to the registry.
-pub fn define(sources: &Sources, file: FileId, registry: &mut Registry, diags: &mut Diagnostics) {
-    let root = parse_ron(file, sources.text(file), diags);
+/// A text `(functions: {…})` whose functions and layers every pipeline can call. A pipeline may define a layer of the same
+/// name, which then takes its place.
+struct Library {
+    name: String,
+    text: String,
+}
+
+impl Form for Library {
+    const SET: &'static str = "library";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Adds the functions and layers of a text `(functions: {…})` to the registry. `name` is what errors call the text.
+///
+/// # Errors
+/// The errors of the text, as the command line would print them.
+pub fn add_library(registry: &mut Registry, name: &str, text: &str) -> Result<(), String> {
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    add_libraries(registry, &mut sources);
+    let file = sources.add_library(name, text);
+    let root = parse_ron(file, text, &mut diags);
     if !root.is_error() {
-        read_plugin(&root, &mut Functions::default(), registry, diags);
+        read_plugin(&root, &mut Functions::default(), registry, &mut diags);
+    }
+    if diags.has_errors() {
+        return Err(diags.render(&sources, Look::Plain));
+    }
+    registry.register(Library { name: name.to_owned(), text: text.to_owned() });
+    Ok(())
+}
+
+/// Adds the texts of libraries, so that errors can show them.
+fn add_libraries(registry: &Registry, sources: &mut Sources) {
+    for library in registry.forms::<Library>().skip(sources.n_libraries()) {
+        sources.add_library(&library.name, &library.text);
     }
 }
 

@@ -83,7 +83,8 @@ impl Dim {
 
     /// The extent with names replaced by the numbers that `extents` gives them; nothing if it becomes a negative number.
     pub fn bind(&self, extents: &[(Symbol, usize)]) -> Option<Dim> {
-        let number = |name: &Symbol| extents.iter().find(|(known, _)| known == name).map(|(_, extent)| *extent);
+        let number =
+            |name: &Symbol| extents.iter().find(|(known, _)| known == name).map(|(_, extent)| *extent);
         match self {
             Dim::Fixed(_) => Some(self.clone()),
             Dim::Named(name) => Some(number(name).map_or_else(|| self.clone(), Dim::Fixed)),
@@ -197,7 +198,8 @@ impl fmt::Display for Polynomial {
             })?;
             let magnitude = factor.unsigned_abs();
             let number = (magnitude != 1 || names.is_empty()).then(|| magnitude.to_string());
-            let factors: Vec<&str> = number.iter().map(String::as_str).chain(names.iter().map(|name| &**name)).collect();
+            let factors: Vec<&str> =
+                number.iter().map(String::as_str).chain(names.iter().map(|name| &**name)).collect();
             f.write_str(&factors.join(" * "))?;
         }
         Ok(())

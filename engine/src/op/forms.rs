@@ -33,6 +33,12 @@ impl Forms {
         self.0.push(Arc::new(form));
     }
 
+    /// Adds a form in the place of the registered one of that name, if there is one.
+    pub(super) fn replace<F: Form>(&mut self, form: F) {
+        self.0.retain(|known| known.downcast_ref::<F>().is_none_or(|known| known.name() != form.name()));
+        self.0.push(Arc::new(form));
+    }
+
     /// The built-in members of a set, then the registered ones.
     pub(super) fn of<F: Form>(&self) -> impl Iterator<Item = &F> {
         F::builtin().iter().chain(self.0.iter().filter_map(|form| form.downcast_ref::<F>()))

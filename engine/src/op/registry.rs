@@ -51,6 +51,11 @@ impl Registry {
         self
     }
 
+    /// Adds a member of an open set in the place of the registered one of that name, if there is one.
+    pub(crate) fn replace_form<F: Form>(&mut self, form: F) {
+        self.forms.replace(form);
+    }
+
     /// All members of an open set: the built-in ones, then the registered ones.
     pub fn forms<F: Form>(&self) -> impl Iterator<Item = &F> {
         self.forms.of()

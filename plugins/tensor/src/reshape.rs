@@ -68,9 +68,10 @@ fn is_open(dim: &Dim) -> bool {
     matches!(dim, Dim::Named(name) if &**name == "_")
 }
 
-/// The extents `wanted` for the elements of `ty`, with an open one inferred. Named extents must cancel.
+/// The extents `wanted` for the elements of `ty`, with an open one inferred. The numbers of elements must be equal for all
+/// values of named extents.
 fn infer(ty: &Type, wanted: &[Option<Dim>]) -> Result<Vec<Dim>, TypeIssue> {
-    let known: Vec<Dim> = wanted.iter().flatten().cloned().collect();
+    let known: Vec<&Dim> = wanted.iter().flatten().collect();
     let n_open = wanted.len() - known.len();
     let rest = quotient(&ty.shape, &known);
     let rest = match (n_open, rest) {
@@ -81,23 +82,12 @@ fn infer(ty: &Type, wanted: &[Option<Dim>]) -> Result<Vec<Dim>, TypeIssue> {
     Ok(wanted.iter().map(|dim| dim.clone().unwrap_or_else(|| rest.clone())).collect())
 }
 
-/// The product of `whole` divided by that of `part`, if the quotient is one extent.
-fn quotient(whole: &[Dim], part: &[Dim]) -> Option<Dim> {
-    let fixed = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).try_fold(1, usize::checked_mul);
-    let mut names: Vec<&Dim> = whole.iter().filter(|dim| dim.fixed().is_none()).collect();
-    for name in part.iter().filter(|dim| dim.fixed().is_none()) {
-        let at = names.iter().position(|known| *known == name)?;
-        names.remove(at);
-    }
-    let ratio = match (fixed(whole)?, fixed(part)?) {
-        (0, 0) => 1,
-        (whole, part) if part > 0 && whole % part == 0 => whole / part,
-        _ => return None,
-    };
-    match (names.as_slice(), ratio) {
-        ([], ratio) => Some(Dim::Fixed(ratio)),
-        ([name], 1) => Some((*name).clone()),
-        _ => None,
+/// The product of `whole` divided by that of `part`. Of nothing by nothing it is 1.
+fn quotient(whole: &[Dim], part: &[&Dim]) -> Option<Dim> {
+    let (whole, part) = (Dim::product(whole)?, Dim::product(part.iter().copied())?);
+    match (whole.fixed(), part.fixed()) {
+        (Some(0), Some(0)) => Some(Dim::Fixed(1)),
+        _ => whole.divided_by(&part),
     }
 }
 

@@ -84,7 +84,9 @@ impl<'a> Constants<'a> {
     /// The place of a part that is no extent, and the reason.
     pub(super) fn extent(self, value: &Expr) -> Result<Dim, (Span, String)> {
         if let Some(n) = self.int(value) {
-            return usize::try_from(n).map(Dim::Fixed).map_err(|_| (value.span, format!("an extent cannot be {n}")));
+            return usize::try_from(n)
+                .map(Dim::Fixed)
+                .map_err(|_| (value.span, format!("an extent cannot be {n}")));
         }
         read_extent(value, &|name| match self.names.get(name) {
             Some(Meaning::Extent(dim)) => Some(dim.clone()),

@@ -1,9 +1,9 @@
 //! Declarations: extents, data, inputs, parameters.
 
 use super::constants::Constants;
+use super::dims::Dims;
 use super::function::read_param_defs;
 use super::params::{declare, exists};
-use super::dims::Dims;
 use super::types::read_type;
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::front::fields::report_unknown;

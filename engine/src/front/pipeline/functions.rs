@@ -3,7 +3,7 @@
 use super::dims::Dims;
 use super::function::{Function, FunctionForm, Input};
 use super::nodes::depth_first;
-use super::typing::{Place, Written, report_unknown_op};
+use super::typing::{Around, Place, Written, report_unknown_op};
 use crate::diag::{Code, Diagnostics, Spanned};
 use crate::front::fields::suggestion;
 use crate::front::{Ron, entries};
@@ -126,20 +126,20 @@ fn register(function: Function, registry: &mut Registry) {
     let owns_params = function.owns_params(|callee| {
         registry.op(callee).is_none() && registry.form::<FunctionForm>(callee).is_some()
     });
-    let ops = registry.subset(function.callees().iter().map(|callee| callee.value));
+    let scope = Arc::new(registry.clone());
     let function = Arc::new(function);
-    let form = op_form(&function, ops);
+    let form = op_form(&function, scope.clone());
     if !owns_params {
         registry.add(form.clone());
     }
-    registry.register(FunctionForm { function, form: Arc::new(form) });
+    registry.replace_form(FunctionForm { function, form: Arc::new(form), scope });
 }
 
 /// A function as an op.
-fn op_form(function: &Arc<Function>, ops: Registry) -> OpForm {
+fn op_form(function: &Arc<Function>, scope: Arc<Registry>) -> OpForm {
     let input = |input: &Input| InputSpec::required(&input.name, "an operand");
     let inferring = function.clone();
-    let expanding = function.clone();
+    let (expanding, expanding_scope) = (function.clone(), scope.clone());
     OpForm {
         name: function.name.value.clone(),
         family: "function".into(),
@@ -147,11 +147,12 @@ fn op_form(function: &Arc<Function>, ops: Registry) -> OpForm {
         inputs: function.inputs.iter().map(input).collect(),
         outputs: function.outputs.iter().map(|(name, _)| name.clone()).collect(),
         attrs: function.settings.clone(),
-        types: TypeRule::custom(move |types, attrs| infer(&inferring, types, attrs, &ops)),
+        types: TypeRule::custom(move |types, attrs| infer(&inferring, types, attrs, &scope)),
         lower: Lower::expand(move |builder, call| {
             let (path, mut written) = (builder.scope(), Written::default());
             let place = Place { owner: path.clone(), path };
-            expanding.write_out(builder, &mut written, &place, call.inputs, call.attrs).unwrap_or_else(
+            let around = Around { scope: &expanding_scope, place: &place };
+            expanding.write_out(builder, &mut written, around, call.inputs, call.attrs).unwrap_or_else(
                 |issue| crate::bug!("`{}` has a type but no lowering: {issue:?}", expanding.name.value),
             )
         }),
@@ -170,6 +171,7 @@ fn infer(function: &Function, types: &[Type], attrs: &Attrs, ops: &Registry) -> 
         inputs.map(|(input, ty)| builder.input(&input.name, InputKind::Data, ty.clone())).collect();
     let place = Place { path: "t".into(), owner: "t".into() };
     builder.set_scope(&place.path, None);
-    let results = function.write_out(&mut builder, &mut Written::default(), &place, &inputs, attrs)?;
+    let around = Around { scope: ops, place: &place };
+    let results = function.write_out(&mut builder, &mut Written::default(), around, &inputs, attrs)?;
     Ok(results.into_iter().map(|value| builder.ty(value).clone()).collect())
 }

@@ -41,11 +41,9 @@ pub(super) fn fold_binary(op: BinaryOp, a: Literal, b: Literal) -> Option<Litera
     match (a, b) {
         (Literal::Bool(a), Literal::Bool(b)) => fold_truths(op, a, b),
         (Literal::Bool(_), _) | (_, Literal::Bool(_)) => None,
-        (Literal::Int(a), Literal::Int(b)) => {
-            fold_comparison(op, a, b)
-                .or_else(|| fold_ints(op, a, b))
-                .or_else(|| fold_floats(op, a as f64, b as f64))
-        }
+        (Literal::Int(a), Literal::Int(b)) => fold_comparison(op, a, b)
+            .or_else(|| fold_ints(op, a, b))
+            .or_else(|| fold_floats(op, a as f64, b as f64)),
         _ => fold_comparison(op, a.as_f64(), b.as_f64()).or_else(|| fold_floats(op, a.as_f64(), b.as_f64())),
     }
 }

@@ -2,13 +2,14 @@
 
 use super::constants::Constants;
 use super::function::ParamDef;
+use super::nodes::read_expr;
 use super::types::resolve;
 use crate::diag::{Code, Diagnostics, Span};
 use crate::front::fields::report_unknown;
 use crate::front::{Fields, Ron, RonKind};
 use crate::ir::{DType, InputKind, Literal, Symbol, Type};
 use crate::pipeline::{Init, ParamDecl};
-use crate::text::expr::parse_expr;
+use crate::text::expr::{Expr, parse_expr};
 
 /// The parameter that a definition stands for where its extents and numbers are known.
 pub(super) fn declare(
@@ -28,8 +29,13 @@ pub(super) fn declare(
         return None;
     }
     let kind = if def.is_state { InputKind::State } else { InputKind::Param };
-    check_param(kind, &ty, def.ty.span, &init, diags)
-        .then_some(ParamDecl { name, kind, ty, init, span: Some(def.name.span) })
+    check_param(kind, &ty, def.ty.span, &init, diags).then_some(ParamDecl {
+        name,
+        kind,
+        ty,
+        init,
+        span: Some(def.name.span),
+    })
 }
 
 /// A number of an initialiser that no element of the type holds. Integers are drawn by rounding.
@@ -66,10 +72,13 @@ fn check_param(kind: InputKind, ty: &Type, span: Span, init: &Init, diags: &mut 
 }
 
 fn read_init(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<Init> {
-    let names = ["Zeros", "Ones", "Constant", "Uniform", "Normal", "Xavier", "Kaiming"];
+    let names = ["Zeros", "Ones", "Constant", "Uniform", "Normal", "Xavier", "Kaiming", "When"];
     let Some(head) = value.head() else {
         return number(value, "`init`", known, diags).map(Init::Constant);
     };
+    if head.value == "When" {
+        return read_init(chosen(value, known, diags)?, known, diags);
+    }
     let order: &[&str] = match head.value {
         "Constant" => &["value"],
         "Uniform" => &["low", "high"],
@@ -87,7 +96,7 @@ fn read_init(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<I
         "Constant" => {
             let value = fields.required("value");
             value.and_then(|v| number(v, "value", known, diags)).map(Init::Constant)
-        },
+        }
         "Uniform" => float("low").zip(float("high")).map(|(low, high)| Init::Uniform { low, high }),
         "Normal" => float("mean").zip(float("std")).map(|(mean, std)| Init::Normal { mean, std }),
         "Xavier" => Some(Init::Xavier),
@@ -99,6 +108,15 @@ fn read_init(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<I
     };
     fields.finish(diags);
     init.filter(|init| check_init(init, value.span, diags))
+}
+
+/// The initialiser that the condition of `When("std > 0", Normal(0, "std"), Kaiming)` chooses.
+fn chosen<'v>(value: &'v Ron, known: Constants, diags: &mut Diagnostics) -> Option<&'v Ron> {
+    let mut fields = Fields::of_choice(value, "`When`", &["condition", "yes", "no"], diags)?;
+    let condition = fields.required("condition").and_then(|v| read_expr(v, diags));
+    let (yes, no) = (fields.required("yes"), fields.required("no"));
+    fields.finish(diags);
+    if truth(&condition?, "the condition", known, diags)? { yes } else { no }
 }
 
 /// A number, or in a string an expression of settings and extents: `"0.02 / layers"`.
@@ -117,10 +135,14 @@ fn number(value: &Ron, what: &str, known: Constants, diags: &mut Diagnostics) ->
 /// Whether a parameter exists: the value of its condition.
 pub(super) fn exists(def: &ParamDef, known: Constants, diags: &mut Diagnostics) -> Option<bool> {
     let Some(condition) = &def.when else { return Some(true) };
+    truth(condition, "`when`", known, diags)
+}
+
+fn truth(condition: &Expr, what: &str, known: Constants, diags: &mut Diagnostics) -> Option<bool> {
     let truth = known.truth(condition);
     if truth.is_none() {
         diags
-            .error(Code::E0010, condition.span, "`when` is no truth value that is known here")
+            .error(Code::E0010, condition.span, format!("{what} is no truth value that is known here"))
             .help("write a comparison of settings and extents, or a setting that is a truth value");
     }
     truth

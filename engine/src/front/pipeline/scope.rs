@@ -6,7 +6,7 @@ use super::function::LayerDef;
 use super::names::{Meaning, Names};
 use super::nodes::{NodeDef, check_name, report_twice, sort};
 use super::types::resolve;
-use super::typing::{Place, Typing, Written, check_declared};
+use super::typing::{Around, Place, Typing, Written, check_declared};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Builder, Graph, InputKind, NodeOp, Symbol, Type, Value};
 use std::collections::{HashMap, HashSet};
@@ -83,15 +83,21 @@ impl Scope {
         diags: &mut Diagnostics,
     ) -> Written {
         let (mut written, place) = (Written::default(), Place::default());
-        let taken = layers.iter().filter(|def| self.take(&def.name.as_str().into(), Some(def.name.span), diags).is_some());
+        let around = Around { scope: builder.registry(), place: &place };
+        let taken = layers
+            .iter()
+            .filter(|def| self.take(&def.name.as_str().into(), Some(def.name.span), diags).is_some());
         let layers: Vec<&LayerDef> = taken.collect();
         defs.retain(|def| self.take(&def.name.as_str().into(), Some(def.name.span), diags).is_some());
         // Names that nodes derive for their parts keep clear of those that the file gives.
         builder.reserve(self.names.keys().cloned());
         let names: Vec<&str> = layers.iter().map(|def| def.name.as_str()).collect();
         let order = sort(&defs, &names, diags);
-        let mut typing = |names: &Names, builder: &mut Builder, diags: &mut Diagnostics, read: &mut dyn FnMut(&mut Typing)| {
-            read(&mut Typing { builder, names, dims, faulty_ops, written: &mut written, place: &place, diags });
+        let mut typing = |names: &Names,
+                          builder: &mut Builder,
+                          diags: &mut Diagnostics,
+                          read: &mut dyn FnMut(&mut Typing)| {
+            read(&mut Typing { builder, names, dims, faulty_ops, written: &mut written, around, diags });
         };
         for def in layers {
             let owner = Symbol::from(def.name.as_str());

@@ -97,7 +97,9 @@ impl Reader<'_> {
                 _ => None,
             },
             AttrKind::Element => self.known.literal(value).map(Attr::Lit),
-            AttrKind::Bound => self.known.literal(value).filter(|n| !matches!(n, Literal::Bool(_))).map(Attr::Lit),
+            AttrKind::Bound => {
+                self.known.literal(value).filter(|n| !matches!(n, Literal::Bool(_))).map(Attr::Lit)
+            }
             AttrKind::Str => self.known.word(value).map(|word| Attr::Str(word.as_str().into())),
             AttrKind::Choice(choices) => self
                 .known

@@ -126,9 +126,9 @@ fn statements_and_types() {
     let mut shown = String::new();
     for statement in parse_statements(&text, &mut diags) {
         for (name, ty) in &statement.targets {
-            let ty = ty.as_ref().map(|ty| {
-                format!(": {} {:?}", ty.dtype.value, ty.dims.iter().map(show).collect::<Vec<_>>())
-            });
+            let ty = ty
+                .as_ref()
+                .map(|ty| format!(": {} {:?}", ty.dtype.value, ty.dims.iter().map(show).collect::<Vec<_>>()));
             shown += &format!("{}{} ", name.value, ty.unwrap_or_default());
         }
         shown += &format!("= {}\n", show(&statement.value));

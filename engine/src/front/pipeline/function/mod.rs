@@ -11,7 +11,7 @@ use super::op_names::{is_when, op_name, unary_op_name};
 use crate::diag::{Diagnostics, Spanned};
 use crate::front::{Ron, entries};
 use crate::ir::{Attrs, Symbol};
-use crate::op::{AttrKind, AttrSpec, Form, OpForm};
+use crate::op::{AttrKind, AttrSpec, Form, OpForm, Registry};
 use crate::text::expr::{Expr, ExprKind, TypeExpr, TypePattern};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub(super) struct Function {
     pub(super) summary: String,
     pub(super) inputs: Vec<Input>,
     pub(super) settings: Vec<AttrSpec>,
+    /// Extents that follow from those of the operands and from settings, in order.
+    pub(super) extents: Vec<(Spanned<String>, Expr)>,
     pub(super) params: Vec<ParamDef>,
     pub(super) layers: Vec<LayerDef>,
     /// In an order in which operands come first.
@@ -31,6 +33,7 @@ pub(super) struct Function {
     pub(super) updates: Vec<(Spanned<String>, Expr)>,
     /// Names and expressions of the results.
     pub(super) outputs: Vec<(String, Expr)>,
+    /// Extents that the pipeline gives names.
     pub(super) dims: Dims,
 }
 
@@ -71,11 +74,19 @@ pub(super) struct Layer {
 }
 
 /// A function that the registry knows.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct FunctionForm {
     pub(super) function: Arc<Function>,
     /// The function as an op: operands, settings, results and type rule.
     pub(super) form: Arc<OpForm>,
+    /// The ops and functions that it can call.
+    pub(super) scope: Arc<Registry>,
+}
+
+impl std::fmt::Debug for FunctionForm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.function.name)
+    }
 }
 
 impl Form for FunctionForm {
@@ -95,7 +106,8 @@ impl Function {
 
     /// Names of ops and functions that it calls, with repetition.
     pub(super) fn callees(&self) -> Vec<Spanned<&str>> {
-        let layers = self.layers.iter().map(|layer| Spanned::new(layer.function.span, layer.function.as_str()));
+        let layers =
+            self.layers.iter().map(|layer| Spanned::new(layer.function.span, layer.function.as_str()));
         let own: HashSet<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();
         let words = self.settings.iter().filter(|spec| spec.kind == AttrKind::Str);
         let words: HashSet<&str> = words.map(|spec| spec.name.as_str()).collect();
@@ -114,6 +126,7 @@ impl Function {
         let extents = self.inputs.iter().filter_map(|input| input.pattern.as_ref());
         let extents = extents.flat_map(|pattern| &pattern.dims).flat_map(references).map(|name| name.value);
         let settings = self.settings.iter().map(|spec| spec.name.as_str());
+        let extents = extents.chain(self.extents.iter().map(|(name, _)| name.as_str()));
         let params = self.params.iter().map(|param| param.name.as_str());
         let layers = self.layers.iter().map(|layer| layer.name.as_str());
         let nodes = self.nodes.iter().map(|node| &*node.name);

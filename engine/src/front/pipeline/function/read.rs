@@ -20,7 +20,9 @@ impl Function {
     ) -> Option<Function> {
         let name = Spanned::new(name.span, name.value.to_owned());
         check_name(&name, diags)?;
-        if registry.op(&name).is_some() || registry.form::<FunctionForm>(&name).is_some() {
+        let known = registry.form::<FunctionForm>(&name).map(|known| known.function.name.span.file);
+        let replaces_layer = known.is_some_and(|file| file.is_library() && file != name.span.file);
+        if registry.op(&name).is_some() || (known.is_some() && !replaces_layer) {
             diags
                 .error(Code::E0302, name.span, format!("there is an op `{}` already", name.value))
                 .help("choose another name");
@@ -30,10 +32,11 @@ impl Function {
         let mut fields = Fields::of(value, "a function", diags)?;
         let inputs = fields.required("inputs").map_or(vec![], |v| read_inputs(v, diags));
         let settings = fields.optional("attrs").map_or(vec![], |v| read_settings(v, dims, diags));
+        let extents = fields.optional("dims").map_or(vec![], |v| read_named_exprs(v, "`dims`", diags));
         let params = fields.optional("params").map_or(vec![], |v| read_params(v, diags));
         let layers = fields.optional("layers").map_or(vec![], |v| read_layers(v, diags));
         let nodes = fields.optional("nodes").map_or(vec![], |v| read_nodes(v, diags));
-        let updates = fields.optional("state").map_or(vec![], |v| read_updates(v, diags));
+        let updates = fields.optional("state").map_or(vec![], |v| read_named_exprs(v, "`state`", diags));
         let summary = fields.optional("summary").and_then(|v| v.string("`summary`", diags));
         let summary =
             summary.map_or_else(|| format!("The function `{}`.", name.value), |text| text.to_string());
@@ -44,6 +47,7 @@ impl Function {
         let places: Vec<(String, Span)> = inputs
             .iter()
             .map(|(name, _)| name)
+            .chain(extents.iter().map(|(name, _)| name))
             .chain(params.iter().map(|param| &param.name))
             .chain(layers.iter().map(|layer| &layer.name))
             .chain(nodes.iter().map(|node| &node.name))
@@ -54,8 +58,19 @@ impl Function {
         let inputs = inputs.map(|(name, pattern)| Input { name: name.as_str().into(), pattern }).collect();
         let nodes = in_order(nodes, &order);
         let dims = dims.clone();
-        let function =
-            Function { name, summary, inputs, settings, params, layers, nodes, updates, outputs, dims };
+        let function = Function {
+            name,
+            summary,
+            inputs,
+            settings,
+            extents,
+            params,
+            layers,
+            nodes,
+            updates,
+            outputs,
+            dims,
+        };
         (diags.n_errors() == n_errors).then_some(function)
     }
 }
@@ -100,9 +115,9 @@ fn read_params(value: &Ron, diags: &mut Diagnostics) -> Vec<ParamDef> {
     defs.filter_map(|(name, def)| check_name(&name, diags).and(def)).collect()
 }
 
-/// `state: {"mean": "mean * 0.9 + batch_mean * 0.1"}`
-fn read_updates(value: &Ron, diags: &mut Diagnostics) -> Vec<(Spanned<String>, Expr)> {
-    let written = entries(value, "`state`", diags).unwrap_or_default();
+/// `state: {"mean": "mean * 0.9 + batch_mean * 0.1"}`, `dims: {"W": "D / heads"}`
+fn read_named_exprs(value: &Ron, what: &str, diags: &mut Diagnostics) -> Vec<(Spanned<String>, Expr)> {
+    let written = entries(value, what, diags).unwrap_or_default();
     let read = |(name, value): (Spanned<&str>, &Ron)| {
         Some((Spanned::new(name.span, name.value.to_owned()), read_expr(value, diags)?))
     };
@@ -117,12 +132,10 @@ fn read_settings(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<AttrS
             (Some(kind), _) => (kind, None),
             (None, Some((kind, default))) => (kind, Some(default)),
             (None, None) => {
-                diags
-                    .error(Code::E0401, value.span, format!("`{}` needs a default value", name.value))
-                    .help(
-                        "numbers, truth values, strings, element types and lists of extents are settings; \
+                diags.error(Code::E0401, value.span, format!("`{}` needs a default value", name.value)).help(
+                    "numbers, truth values, strings, element types and lists of extents are settings; \
                          `Int`, `Float`, `Bool` and `Str` are settings without a default",
-                    );
+                );
                 return None;
             }
         };
@@ -196,4 +209,3 @@ fn in_order(nodes: Vec<NodeDef>, order: &[usize]) -> Vec<FunctionNode> {
     };
     taken.filter_map(node).collect()
 }
-

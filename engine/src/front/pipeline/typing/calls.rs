@@ -9,9 +9,9 @@ use super::super::function::{Function, FunctionForm, FunctionNode, Layer, LayerD
 use super::super::names::{Meaning, Names};
 use super::super::params::{declare, exists};
 use super::super::settings;
-use super::super::types::resolve;
+use super::super::types::{EXTENT_HELP, resolve};
 use super::pattern::bind_operand;
-use super::written::{Called, Place, Written};
+use super::written::{Around, Called, Place, Written};
 use super::{Naming, Operand, Typing, check_declared};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Attr, Attrs, Body, Builder, InputKind, NodeOp, Symbol, Type, Value};
@@ -53,12 +53,13 @@ impl Typing<'_, '_> {
             Some(Naming { name, port }) => (Symbol::from(name), port),
             None => (self.builder.fresh_name(), 0),
         };
-        let mut place = self.place.inside(&path);
-        place.owner = call.owner.clone().unwrap_or(place.owner);
+        let place = self.place_of(call, &path);
         let n_carried = form.outputs.len();
         if call.repeat.is_some() && n_carried > inputs.len() {
             let message = format!("`{}` cannot be repeated: it has more results than operands", form.name);
-            self.diags.error(Code::E0404, span, message).help("each result becomes an operand of the next call");
+            self.diags
+                .error(Code::E0404, span, message)
+                .help("each result becomes an operand of the next call");
             return None;
         }
         let copies: Vec<Place> = match call.repeat {
@@ -89,6 +90,13 @@ impl Typing<'_, '_> {
         Some(results)
     }
 
+    /// Where a call is written out. Nodes of the first call of a declared layer have paths below the layer's own.
+    fn place_of(&mut self, call: &FunctionCall, path: &Symbol) -> Place {
+        let Some(owner) = call.owner.clone() else { return self.around.place.inside(path) };
+        let is_first = self.written.called.insert(owner.clone());
+        Place { path: if is_first { owner.clone() } else { path.clone() }, owner }
+    }
+
     /// The results of one copy.
     fn write_copy(
         &mut self,
@@ -103,8 +111,9 @@ impl Typing<'_, '_> {
         }
         let (outer, mark) = (self.builder.scope(), self.builder.no_fuse());
         self.builder.set_scope(&place.path, Some(span));
-        let function = &call.function.function;
-        let results = function.write_out(self.builder, self.written, place, inputs, &call.attrs);
+        let FunctionForm { function, scope, .. } = &call.function;
+        let around = Around { scope, place };
+        let results = function.write_out(self.builder, self.written, around, inputs, &call.attrs);
         self.builder.set_scope(&outer, Some(span));
         self.builder.set_no_fuse(mark);
         results
@@ -181,8 +190,7 @@ impl Typing<'_, '_> {
             return None;
         };
         let (repeat, given) = self.repeat_of(&def.settings)?;
-        let attrs =
-            settings::read(&function.form, &given, def.function.span, self.constants(), self.diags)?;
+        let attrs = settings::read(&function.form, &given, def.function.span, self.constants(), self.diags)?;
         Some(Meaning::Layer(Arc::new(Layer { function, attrs, repeat, owner })))
     }
 
@@ -235,7 +243,7 @@ impl Function {
         &self,
         builder: &mut Builder,
         written: &mut Written,
-        place: &Place,
+        around: Around,
         inputs: &[Value],
         attrs: &Attrs,
     ) -> Result<Vec<Value>, TypeIssue> {
@@ -252,7 +260,8 @@ impl Function {
             }
         }
         let mut diags = Diagnostics::new();
-        let mut writer = Writer { function: self, builder, written, place, names, diags: &mut diags };
+        let mut writer = Writer { function: self, builder, written, around, names, diags: &mut diags };
+        writer.extents();
         writer.params();
         writer.layers();
         self.nodes.iter().for_each(|node| writer.node(node));
@@ -277,7 +286,7 @@ struct Writer<'w, 'r> {
     function: &'w Function,
     builder: &'w mut Builder<'r>,
     written: &'w mut Written,
-    place: &'w Place,
+    around: Around<'w>,
     names: Names,
     diags: &'w mut Diagnostics,
 }
@@ -291,13 +300,27 @@ impl Writer<'_, '_> {
             dims: &self.function.dims,
             faulty_ops: &faulty,
             written: &mut *self.written,
-            place: self.place,
+            around: self.around,
             diags: &mut *self.diags,
         })
     }
 
     fn path(&self, name: &str) -> Symbol {
-        format!("{}.{name}", self.place.path).into()
+        format!("{}.{name}", self.around.place.path).into()
+    }
+
+    fn extents(&mut self) {
+        for (name, expr) in &self.function.extents {
+            let known = Constants { names: &self.names, dims: &self.function.dims };
+            let meaning = match known.extent(expr) {
+                Ok(extent) => Meaning::Extent(extent),
+                Err((span, message)) => {
+                    self.diags.error(Code::E0117, span, message).help(EXTENT_HELP);
+                    Meaning::Faulty
+                }
+            };
+            self.names.insert(name.as_str().into(), meaning);
+        }
     }
 
     /// Makes the parameters, or finds those that an earlier call of the layer has made.
@@ -307,7 +330,7 @@ impl Writer<'_, '_> {
             if exists(def, known, self.diags) == Some(false) {
                 continue;
             }
-            let path: Symbol = format!("{}.{}", self.place.owner, def.name.value).into();
+            let path: Symbol = format!("{}.{}", self.around.place.owner, def.name.value).into();
             let Some(decl) = declare(def, path.clone(), known, self.diags) else {
                 self.names.insert(def.name.as_str().into(), Meaning::Faulty);
                 continue;
@@ -315,7 +338,8 @@ impl Writer<'_, '_> {
             let value = match self.written.params.get(&path) {
                 Some((earlier, value)) if earlier.ty == decl.ty => *value,
                 Some((earlier, _)) => {
-                    let message = format!("`{path}` is {} in one call and {} in another", earlier.ty, decl.ty);
+                    let message =
+                        format!("`{path}` is {} in one call and {} in another", earlier.ty, decl.ty);
                     self.diags
                         .error(Code::E0404, def.name.span, message)
                         .help("calls of one layer share its parameters, so their operands have equal widths");
@@ -340,7 +364,7 @@ impl Writer<'_, '_> {
 
     fn layers(&mut self) {
         for def in &self.function.layers {
-            let owner = format!("{}.{}", self.place.owner, def.name.value).into();
+            let owner = format!("{}.{}", self.around.place.owner, def.name.value).into();
             let layer = self.typing(|typing| typing.layer(def, owner));
             self.names.insert(def.name.as_str().into(), layer.unwrap_or(Meaning::Faulty));
         }
@@ -370,14 +394,14 @@ impl Writer<'_, '_> {
     }
 
     fn output(&mut self, expr: &Expr) -> Option<Value> {
-        let path = self.place.path.clone();
+        let path = self.around.place.path.clone();
         self.typing(|typing| typing.value(&path, expr))
     }
 
     /// States of the layer, with the values that they have after a step in training.
     fn updates(&mut self) {
         for (state, expr) in &self.function.updates {
-            let path: Symbol = format!("{}.{}", self.place.owner, state.value).into();
+            let path: Symbol = format!("{}.{}", self.around.place.owner, state.value).into();
             let is_state = |(decl, _): &(crate::pipeline::ParamDecl, Value)| decl.kind == InputKind::State;
             if !self.written.params.get(&path).is_some_and(is_state) {
                 let message = format!("`{}` is no state of this layer", state.value);
@@ -394,10 +418,10 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The op or function that a setting names.
-pub(super) fn named_by_setting<'n>(names: &'n Names, callee: &'n str) -> &'n str {
+/// The op or function that the setting `callee` names, if it is a setting.
+pub(super) fn named_by_setting<'n>(names: &'n Names, callee: &str) -> Option<&'n str> {
     match names.get(callee) {
-        Some(Meaning::Setting(Attr::Str(name))) => name,
-        _ => callee,
+        Some(Meaning::Setting(Attr::Str(name))) => Some(name),
+        _ => None,
     }
 }

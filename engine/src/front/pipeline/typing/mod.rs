@@ -8,7 +8,7 @@ mod pattern;
 mod written;
 
 use calls::{FunctionCall, named_by_setting};
-pub(super) use written::{Place, Written};
+pub(super) use written::{Around, Place, Written};
 
 use super::constants::Constants;
 use super::dims::Dims;
@@ -37,8 +37,7 @@ pub(super) struct Typing<'t, 'r> {
     /// Functions that could not be defined, which has been reported.
     pub(super) faulty_ops: &'t HashSet<String>,
     pub(super) written: &'t mut Written,
-    /// The function around, or the pipeline.
-    pub(super) place: &'t Place,
+    pub(super) around: Around<'t>,
     pub(super) diags: &'t mut Diagnostics,
 }
 
@@ -237,7 +236,7 @@ impl<'t> Typing<'t, '_> {
         if let Some(Meaning::Layer(layer)) = self.names.get(callee) {
             return layer.function.form.outputs.clone();
         }
-        let callee = named_by_setting(self.names, callee);
+        let callee = named_by_setting(self.names, callee).unwrap_or(callee);
         let function = self.function(callee).map(|function| function.form);
         let form = function.or_else(|| self.builder.registry().op(callee));
         form.map_or(vec![], |form| form.outputs.clone())
@@ -307,7 +306,7 @@ impl<'t> Typing<'t, '_> {
             let operands = self.operands(args);
             return self.write_call(&function?, &operands?, named, span, naming);
         }
-        let name = named_by_setting(self.names, callee);
+        let name = named_by_setting(self.names, callee).unwrap_or(callee);
         let form = self.form(Spanned::new(callee.span, name));
         let operands = self.operands(args);
         let form = form?;
@@ -329,7 +328,11 @@ impl<'t> Typing<'t, '_> {
         if let Some(Meaning::Layer(layer)) = self.names.get(callee.as_str()) {
             return Some(self.layer_call(&layer.clone(), named));
         }
-        let function = self.function(named_by_setting(self.names, callee))?;
+        let function = self.function(callee).or_else(|| {
+            // A setting may name a function of the pipeline, which a library does not know.
+            let name = named_by_setting(self.names, callee)?;
+            self.builder.registry().form::<FunctionForm>(name).cloned()
+        })?;
         Some(self.repeat_of(named).and_then(|(repeat, given)| {
             let attrs = settings::read(&function.form, &given, callee.span, self.constants(), self.diags)?;
             Some(FunctionCall { function, attrs, repeat, owner: None })
@@ -350,7 +353,7 @@ impl<'t> Typing<'t, '_> {
 
     /// The function of that name.
     fn function(&self, name: &str) -> Option<FunctionForm> {
-        self.builder.registry().form::<FunctionForm>(name).cloned()
+        self.around.scope.form::<FunctionForm>(name).cloned()
     }
 
     fn form(&mut self, name: Spanned<&str>) -> Option<Arc<OpForm>> {

@@ -60,7 +60,8 @@ fn bind_extent(written: &Expr, found: &Dim, names: &mut Names, dims: &Dims) -> R
         })
     };
     let open = Dim::Named(unknown.clone());
-    let multiple = || format!("a multiple of {}", with(Dim::Fixed(1)).map_or("it".into(), |dim| dim.to_string()));
+    let multiple =
+        || format!("a multiple of {}", with(Dim::Fixed(1)).map_or("it".into(), |dim| dim.to_string()));
     let whole = with(open.clone()).map_err(|(_, message)| message)?;
     let factor = whole.divided_by(&open).filter(|factor| !factor.names().contains(&&unknown));
     let extent = factor.and_then(|factor| found.divided_by(&factor)).ok_or_else(multiple)?;

@@ -1,9 +1,10 @@
 //! The parts that calls of functions leave behind: parameters, updates of state, and paths.
 
 use crate::ir::{Symbol, Value};
+use crate::op::Registry;
 use crate::pipeline::ParamDecl;
 use indexmap::IndexMap;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Where a function is written out.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,14 @@ impl Place {
     }
 }
 
+/// The function around an expression, or the pipeline.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Around<'a> {
+    /// The ops and functions that it can call.
+    pub(in super::super) scope: &'a Registry,
+    pub(in super::super) place: &'a Place,
+}
+
 /// A call of a function.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Called {
@@ -41,6 +50,8 @@ pub(in super::super) struct Called {
 pub(in super::super) struct Written {
     /// Calls by their paths.
     pub(in super::super) calls: HashMap<Symbol, Called>,
+    /// Paths of the declared layers that have been called.
+    pub(in super::super) called: HashSet<Symbol>,
     /// Parameters of layers by their paths.
     pub(in super::super) params: IndexMap<Symbol, (ParamDecl, Value)>,
     /// The values that states of layers have after a step in training, by the paths of the states.
