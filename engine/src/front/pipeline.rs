@@ -26,7 +26,7 @@ pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Look, Sources};
-use crate::ir::{Builder, Graph, InputKind, Level};
+use crate::ir::{Builder, Graph, Level};
 use crate::numerics::{Numerics, Precision};
 use crate::op::{Form, Registry};
 use crate::pass::sound;
@@ -161,13 +161,8 @@ fn read_pipeline(
 
     let mut scope = Scope::default();
     let mut builder = Builder::new(Graph::new(name.clone()), registry);
-    for (input, ty) in &inputs {
-        scope.input(&mut builder, (&input.name, input.span), InputKind::Data, ty.as_ref(), diags);
-    }
-    for (name, span, param) in &params {
-        let kind = param.as_ref().map_or(InputKind::Param, |param| param.kind);
-        scope.input(&mut builder, (name, Some(*span)), kind, param.as_ref().map(|param| &param.ty), diags);
-    }
+    scope.inputs(&mut builder, &inputs, diags);
+    scope.params(&mut builder, &params, diags);
     let written = scope.nodes(&mut builder, (layers, nodes), &dims, &functions.faulty, diags);
     let graph = builder.graph;
     report_taken(&graph, &scope.places, diags);

@@ -1,8 +1,10 @@
-//! Extents: numbers, names that a plan binds, and polynomials of them.
+//! Names, and extents: numbers, names that a plan binds, and polynomials of them.
 
-use super::Symbol;
 use std::fmt;
 use std::sync::Arc;
+
+/// A shared, immutable name.
+pub type Symbol = Arc<str>;
 
 /// One extent of a shape. Equal polynomials have one form, so `B * T` equals `T * B`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

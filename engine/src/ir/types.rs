@@ -2,10 +2,6 @@
 
 use super::{DType, Dim};
 use std::fmt;
-use std::sync::Arc;
-
-/// A shared, immutable name.
-pub type Symbol = Arc<str>;
 
 /// The type of a tensor: `f32[B, 784]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

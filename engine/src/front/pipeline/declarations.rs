@@ -123,7 +123,8 @@ pub(super) fn read_path(value: &Ron, example: &str, data: &[DataDecl], diags: &m
     Some((source.into(), part.into()))
 }
 
-type Param = (Symbol, Span, Option<ParamDecl>);
+/// A parameter: its name, its place, and its declaration if that is sound.
+pub(super) type Param = (Symbol, Span, Option<ParamDecl>);
 
 /// `params: {"w1": (type: "f32[784, 256]", init: Kaiming)}`; a type alone starts at zero.
 pub(super) fn read_params(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Vec<Param> {

@@ -1,6 +1,7 @@
 //! The names of a pipeline.
 
 use super::constants::Constants;
+use super::declarations::Param;
 use super::dims::Dims;
 use super::function::LayerDef;
 use super::names::{Meaning, Names};
@@ -9,6 +10,7 @@ use super::types::resolve;
 use super::typing::{Around, Place, Typing, Written, check_declared};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Builder, Graph, InputKind, NodeOp, Symbol, Type, Value};
+use crate::pipeline::InputDecl;
 use std::collections::{HashMap, HashSet};
 
 /// The names of a pipeline, and their places.
@@ -57,7 +59,25 @@ impl Scope {
         paths.into_iter().filter_map(name).collect()
     }
 
-    pub(super) fn input(
+    pub(super) fn inputs(
+        &mut self,
+        builder: &mut Builder,
+        inputs: &[(InputDecl, Option<Type>)],
+        diags: &mut Diagnostics,
+    ) {
+        for (input, ty) in inputs {
+            self.input(builder, (&input.name, input.span), InputKind::Data, ty.as_ref(), diags);
+        }
+    }
+
+    pub(super) fn params(&mut self, builder: &mut Builder, params: &[Param], diags: &mut Diagnostics) {
+        for (name, span, param) in params {
+            let kind = param.as_ref().map_or(InputKind::Param, |param| param.kind);
+            self.input(builder, (name, Some(*span)), kind, param.as_ref().map(|param| &param.ty), diags);
+        }
+    }
+
+    fn input(
         &mut self,
         builder: &mut Builder,
         (name, span): (&Symbol, Option<Span>),

@@ -1,11 +1,10 @@
 //! Calls: operands and settings, and the operation that they make with the name before them.
 
-use super::extent::read_extent;
+use super::extent::open_extent;
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
-use crate::diag::Span;
 use crate::ir::{
-    Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Dim, Literal, Monoid, NodeOp, OpSet, Requirement,
+    Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Literal, Monoid, NodeOp, OpSet, Requirement,
     Scalar, View,
 };
 use crate::text::expr::{Expr, ExprKind};
@@ -204,11 +203,6 @@ fn attr(expr: &Expr, kind: &AttrKind) -> Result<Attr, Fault> {
         (ExprKind::List(_), _) => integers(expr).map(Attr::Ints),
         _ => literal(expr).map(Attr::Lit),
     }
-}
-
-/// The extent of an expression in which all names are open.
-pub(super) fn open_extent(expr: &Expr) -> Result<Dim, (Span, String)> {
-    read_extent(expr, &|name| Some(Dim::Named(name.into())))
 }
 
 // ---- Primitives, by family. Each function returns `None` for a name outside its family.

@@ -56,3 +56,8 @@ fn unknown(op: BinaryOp, left: &Dim, right: &Dim) -> String {
         _ => format!("`{op}` makes no extent"),
     }
 }
+
+/// The extent of an expression in which all names are open.
+pub(super) fn open_extent(expr: &Expr) -> Result<Dim, (Span, String)> {
+    read_extent(expr, &|name| Some(Dim::Named(name.into())))
+}

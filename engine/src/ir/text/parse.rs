@@ -1,7 +1,7 @@
 //! Reads graphs from text. This file reads lines and names. Types, settings and scalar bodies are expressions.
 
-use super::call::open_extent;
 use super::error::TextError;
+use super::extent::open_extent;
 use super::is_plain_name;
 use super::piece::{Fault, Piece, at, first_fault, lines};
 use crate::diag::{Diagnostics, FileId, Sources};

@@ -172,3 +172,8 @@ pub(super) fn read_layers(value: &Ron, diags: &mut Diagnostics) -> Vec<LayerDef>
     }
     layers
 }
+
+/// Names of declared layers.
+pub(super) fn names_of(layers: &[LayerDef]) -> Vec<&str> {
+    layers.iter().map(|layer| layer.name.as_str()).collect()
+}

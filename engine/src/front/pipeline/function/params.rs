@@ -7,19 +7,19 @@ use crate::text::expr::{Expr, TypeExpr, parse_type};
 
 /// A parameter as written.
 #[derive(Clone, Debug)]
-pub(in super::super) struct ParamDef {
-    pub(in super::super) name: Spanned<String>,
-    pub(in super::super) ty: TypeExpr,
-    pub(in super::super) init: Option<Ron>,
+pub(crate) struct ParamDef {
+    pub(crate) name: Spanned<String>,
+    pub(crate) ty: TypeExpr,
+    pub(crate) init: Option<Ron>,
     /// Whether it is state, which a step hands to the next and no optimizer trains.
-    pub(in super::super) is_state: bool,
+    pub(crate) is_state: bool,
     /// The condition under which it exists.
-    pub(in super::super) when: Option<Expr>,
+    pub(crate) when: Option<Expr>,
 }
 
 /// `params: {"w": (type: "f32[784, 256]", init: Kaiming)}`; a type alone starts at zero. A faulty definition is reported
 /// and leaves its name.
-pub(in super::super) fn read_param_defs(
+pub(crate) fn read_param_defs(
     value: &Ron,
     diags: &mut Diagnostics,
 ) -> Vec<(Spanned<String>, Option<ParamDef>)> {

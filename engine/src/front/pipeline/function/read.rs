@@ -2,7 +2,7 @@
 
 use super::super::dims::{Dims, named_dim};
 use super::super::nodes::{NodeDef, check_name, read_expr, read_nodes, report_twice, sort};
-use super::{Function, FunctionForm, FunctionNode, Input, ParamDef, read_layers, read_param_defs};
+use super::{Function, FunctionForm, FunctionNode, Input, ParamDef, names_of, read_layers, read_param_defs};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::front::{Fields, Ron, RonKind, entries};
 use crate::ir::{Attr, DType, Dim, Literal};
@@ -11,7 +11,7 @@ use crate::text::expr::{Expr, TypePattern, parse_pattern};
 use std::collections::HashMap;
 
 impl Function {
-    pub(in super::super) fn read(
+    pub(crate) fn read(
         name: Spanned<&str>,
         value: &Ron,
         dims: &Dims,
@@ -42,8 +42,7 @@ impl Function {
             summary.map_or_else(|| format!("The function `{}`.", name.value), |text| text.to_string());
         let outputs = read_outputs(&mut fields, diags);
         fields.finish(diags);
-        let layer_names: Vec<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
-        let order = sort(&nodes, &layer_names, diags);
+        let order = sort(&nodes, &names_of(&layers), diags);
         let places: Vec<(String, Span)> = inputs
             .iter()
             .map(|(name, _)| name)
@@ -54,9 +53,8 @@ impl Function {
             .map(|name| (name.value.clone(), name.span))
             .collect();
         report_names(&places, diags);
-        let inputs = inputs.into_iter();
-        let inputs = inputs.map(|(name, pattern)| Input { name: name.as_str().into(), pattern }).collect();
-        let nodes = in_order(nodes, &order);
+        let inputs = inputs.into_iter().map(|(name, pattern)| Input { name: name.as_str().into(), pattern });
+        let (inputs, nodes) = (inputs.collect(), in_order(nodes, &order));
         let dims = dims.clone();
         let function = Function {
             name,

@@ -11,10 +11,11 @@ use super::super::params::{declare, exists};
 use super::super::settings;
 use super::super::types::{EXTENT_HELP, resolve};
 use super::pattern::bind_operand;
+use super::reports::{check_declared, report_unknown_op};
+use super::state::{FunctionCall, Naming, Operand, Typing};
 use super::written::{Around, Called, Place, Written};
-use super::{Naming, Operand, Typing, check_declared};
 use crate::diag::{Code, Diagnostics, Span, Spanned};
-use crate::ir::{Attr, Attrs, Body, Builder, InputKind, NodeOp, Symbol, Type, Value};
+use crate::ir::{Attrs, Body, Builder, InputKind, NodeOp, Symbol, Type, Value};
 use crate::op::TypeIssue;
 use crate::text::expr::Expr;
 use std::collections::HashSet;
@@ -25,16 +26,48 @@ const MAX_NODES: usize = 1 << 21;
 /// How often a call may be repeated.
 const MAX_REPEAT: i64 = 1 << 16;
 
-/// A function, and how it is called.
-pub(super) struct FunctionCall {
-    pub(super) function: FunctionForm,
-    pub(super) attrs: Attrs,
-    pub(super) repeat: Option<usize>,
-    /// The place of the parameters, if it is not that of the call.
-    pub(super) owner: Option<Symbol>,
-}
-
 impl Typing<'_, '_> {
+    /// The function or layer that a call names, with its settings; nothing for an op.
+    pub(super) fn callee(
+        &mut self,
+        callee: &Spanned<String>,
+        named: &[(Spanned<String>, Expr)],
+    ) -> Option<Option<FunctionCall>> {
+        if let Some(Meaning::Layer(layer)) = self.names.get(callee.as_str()) {
+            return Some(self.layer_call(&layer.clone(), named));
+        }
+        let function = self.function(callee).or_else(|| {
+            // A setting may name a function of the pipeline, which a library does not know.
+            let name = self.named_by_setting(callee)?;
+            self.builder.registry().form::<FunctionForm>(name).cloned()
+        })?;
+        Some(self.repeat_of(named).and_then(|(repeat, given)| {
+            let attrs = settings::read(&function.form, &given, callee.span, self.constants(), self.diags)?;
+            Some(FunctionCall { function, attrs, repeat, owner: None })
+        }))
+    }
+
+    pub(super) fn layer_call(
+        &mut self,
+        layer: &Layer,
+        named: &[(Spanned<String>, Expr)],
+    ) -> Option<FunctionCall> {
+        if let Some((name, _)) = named.first() {
+            self.diags
+                .error(Code::E0404, name.span, "a call of a layer has no settings")
+                .help("settings are given where the layer is declared");
+            return None;
+        }
+        let Layer { function, attrs, repeat, owner } = layer;
+        let (function, attrs, owner) = (function.clone(), attrs.clone(), Some(owner.clone()));
+        Some(FunctionCall { function, attrs, repeat: *repeat, owner })
+    }
+
+    /// The function of that name.
+    pub(super) fn function(&self, name: &str) -> Option<FunctionForm> {
+        self.around.scope.form::<FunctionForm>(name).cloned()
+    }
+
     /// Writes a function out, and returns its results. The first bears the name, unless `naming` gives it to another.
     pub(super) fn write_call(
         &mut self,
@@ -184,7 +217,7 @@ impl Typing<'_, '_> {
     }
 
     /// A declared layer with the values of its settings.
-    pub(in super::super) fn layer(&mut self, def: &LayerDef, owner: Symbol) -> Option<Meaning> {
+    pub(crate) fn layer(&mut self, def: &LayerDef, owner: Symbol) -> Option<Meaning> {
         let Some(function) = self.function(&def.function) else {
             self.report_no_layer(&def.function);
             return None;
@@ -204,7 +237,7 @@ impl Typing<'_, '_> {
                 .error(Code::E0404, name.span, format!("the op `{}` owns no parameters", name.value))
                 .help("a layer is a function with `params`; call the op in a node");
         } else {
-            super::report_unknown_op(registry, &Spanned::new(name.span, name.as_str()), self.diags);
+            report_unknown_op(registry, &Spanned::new(name.span, name.as_str()), self.diags);
         }
     }
 
@@ -239,7 +272,7 @@ impl Function {
     ///
     /// # Errors
     /// If an operand does not fit, or an expression within.
-    pub(in super::super) fn write_out(
+    pub(crate) fn write_out(
         &self,
         builder: &mut Builder,
         written: &mut Written,
@@ -415,13 +448,5 @@ impl Writer<'_, '_> {
                 self.written.updates.insert(path, value);
             }
         }
-    }
-}
-
-/// The op or function that the setting `callee` names, if it is a setting.
-pub(super) fn named_by_setting<'n>(names: &'n Names, callee: &str) -> Option<&'n str> {
-    match names.get(callee) {
-        Some(Meaning::Setting(Attr::Str(name))) => Some(name),
-        _ => None,
     }
 }

@@ -8,16 +8,16 @@ use std::collections::{HashMap, HashSet};
 
 /// Where a function is written out.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Place {
+pub(crate) struct Place {
     /// The path of the call, with which paths of its nodes begin; empty for the pipeline.
-    pub(in super::super) path: Symbol,
+    pub(crate) path: Symbol,
     /// The path with which its parameters begin. Several calls of one layer share it.
-    pub(in super::super) owner: Symbol,
+    pub(crate) owner: Symbol,
 }
 
 impl Place {
     /// The place of a call at a path inside, which has parameters of its own.
-    pub(in super::super) fn inside(&self, path: &Symbol) -> Place {
+    pub(crate) fn inside(&self, path: &Symbol) -> Place {
         Place { path: path.clone(), owner: format!("{}{}", self.owner, &path[self.path.len()..]).into() }
     }
 
@@ -29,31 +29,31 @@ impl Place {
 
 /// The function around an expression, or the pipeline.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Around<'a> {
+pub(crate) struct Around<'a> {
     /// The ops and functions that it can call.
-    pub(in super::super) scope: &'a Registry,
-    pub(in super::super) place: &'a Place,
+    pub(crate) scope: &'a Registry,
+    pub(crate) place: &'a Place,
 }
 
 /// A call of a function.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Called {
+pub(crate) struct Called {
     /// Names of the results.
-    pub(in super::super) outputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
     /// The path of its parameters.
-    pub(in super::super) owner: Symbol,
-    pub(in super::super) results: Vec<Value>,
+    pub(crate) owner: Symbol,
+    pub(crate) results: Vec<Value>,
 }
 
 /// Everything that calls have left behind in one graph.
 #[derive(Debug, Default)]
-pub(in super::super) struct Written {
+pub(crate) struct Written {
     /// Calls by their paths.
-    pub(in super::super) calls: HashMap<Symbol, Called>,
+    pub(crate) calls: HashMap<Symbol, Called>,
     /// Paths of the declared layers that have been called.
-    pub(in super::super) called: HashSet<Symbol>,
+    pub(crate) called: HashSet<Symbol>,
     /// Parameters of layers by their paths.
-    pub(in super::super) params: IndexMap<Symbol, (ParamDecl, Value)>,
+    pub(crate) params: IndexMap<Symbol, (ParamDecl, Value)>,
     /// The values that states of layers have after a step in training, by the paths of the states.
-    pub(in super::super) updates: IndexMap<Symbol, Value>,
+    pub(crate) updates: IndexMap<Symbol, Value>,
 }
