@@ -159,7 +159,10 @@ impl Session {
     /// As for [`Session::load`].
     pub fn load_named(&mut self, path: &Path, names: &[LoadName]) -> Result<Vec<String>, SessionError> {
         let params: Vec<Symbol> = names.iter().map(|name| name.param.clone()).collect();
-        self.take_over(path, &params, weights::renamed(path, names, &weights::read(path)?)?)
+        let tensors = weights::read(path)?;
+        let mut remarks = weights::left_out(&self.pipeline.params, names, &tensors);
+        remarks.extend(self.take_over(path, &params, weights::renamed(path, names, &tensors)?)?);
+        Ok(remarks)
     }
 
     fn take_over(

@@ -47,6 +47,28 @@ pub(super) fn renamed(
     }
 }
 
+/// Remarks on tensors that no name uses, and on parameters that no name fills.
+pub(super) fn left_out(
+    params: &[ParamDecl],
+    names: &[LoadName],
+    tensors: &IndexMap<String, HostTensor>,
+) -> Vec<String> {
+    let unused =
+        tensors.keys().map(String::as_str).filter(|key| !names.iter().any(|name| name.tensor == **key));
+    let unfilled = params.iter().map(|decl| &*decl.name);
+    let unfilled = unfilled.filter(|param| !names.iter().any(|name| *name.param == **param));
+    let remark = |which: Vec<&str>, what: &str| {
+        const SHOWN: usize = 4;
+        let more = which.len().saturating_sub(SHOWN);
+        let shown = which.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!which.is_empty()).then(|| format!("{what}: {shown}{more}"))
+    };
+    let unused = remark(unused.collect(), "no name uses these tensors of the file");
+    let unfilled = remark(unfilled.collect(), "these parameters keep their values");
+    unused.into_iter().chain(unfilled).collect()
+}
+
 /// The tensors in the float types of their parameters, and remarks on conversions.
 ///
 /// # Errors
