@@ -1,16 +1,18 @@
 //! `engine ops`: the reference, printed from the registry.
 
+use engine_core::front::layers;
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role,
 };
 use indexmap::IndexMap;
+use std::sync::Arc;
 
 use super::args::OpsArgs;
 use super::output::{Failure, print};
 
 pub(super) fn ops(registry: &Registry, args: &OpsArgs) -> Result<(), Failure> {
     match &args.name {
-        Some(name) => match registry.op(name) {
+        Some(name) => match registry.op(name).or_else(|| layer(registry, name)) {
             Some(form) => print(page(&form, &TEXT).trim_end()),
             None => return Err(unknown(registry, name)),
         },
@@ -44,12 +46,16 @@ fn list(registry: &Registry) -> String {
     text
 }
 
-fn families(registry: &Registry) -> IndexMap<&str, Vec<&OpForm>> {
-    let mut families: IndexMap<&str, Vec<&OpForm>> = IndexMap::new();
-    for form in registry.ops() {
-        families.entry(&form.family).or_default().push(form);
+fn families(registry: &Registry) -> IndexMap<String, Vec<Arc<OpForm>>> {
+    let mut families: IndexMap<String, Vec<Arc<OpForm>>> = IndexMap::new();
+    for form in registry.ops().cloned().chain(layers(registry)) {
+        families.entry(form.family.clone()).or_default().push(form);
     }
     families
+}
+
+fn layer(registry: &Registry, name: &str) -> Option<Arc<OpForm>> {
+    layers(registry).into_iter().find(|form| form.name == name)
 }
 
 fn unknown(registry: &Registry, name: &str) -> Failure {

@@ -12,5 +12,5 @@ mod pipeline;
 mod ron;
 
 pub use fields::{Fields, entries};
-pub use pipeline::{Feeds, StageFields, StageForm, StageReader, add_library, given_text, load};
+pub use pipeline::{Feeds, StageFields, StageForm, StageReader, add_library, given_text, layers, load};
 pub use ron::{MAX_DEPTH, Ron, RonKind, parse_ron};

@@ -22,6 +22,7 @@ mod tests;
 mod types;
 mod typing;
 
+pub use functions::layers;
 pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, entries, parse_ron};

@@ -121,6 +121,12 @@ fn is_taken(registry: &Registry, name: &str) -> bool {
     registry.op(name).is_some() || registry.form::<FunctionForm>(name).is_some()
 }
 
+/// The functions that own parameters, as ops.
+pub fn layers(registry: &Registry) -> Vec<Arc<OpForm>> {
+    let forms = registry.forms::<FunctionForm>().map(|form| form.form.clone());
+    forms.filter(|form| registry.op(&form.name).is_none()).collect()
+}
+
 /// Adds a function to the registry; also as an op, unless it owns parameters, which only a pipeline can hold.
 fn register(function: Function, registry: &mut Registry) {
     let owns_params = function.owns_params(|callee| {
@@ -142,7 +148,7 @@ fn op_form(function: &Arc<Function>, scope: Arc<Registry>) -> OpForm {
     let (expanding, expanding_scope) = (function.clone(), scope.clone());
     OpForm {
         name: function.name.value.clone(),
-        family: "function".into(),
+        family: if function.name.span.file.is_library() { "layer" } else { "function" }.into(),
         summary: function.summary.clone(),
         inputs: function.inputs.iter().map(input).collect(),
         outputs: function.outputs.iter().map(|(name, _)| name.clone()).collect(),

@@ -1,6 +1,7 @@
 //! The settings (attributes) of a call, as its op's form wants them.
 
 use super::constants::Constants;
+use super::types::EXTENT_HELP;
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};
 use crate::op::{AttrKind, AttrSpec, OpForm};
@@ -60,7 +61,12 @@ impl Reader<'_> {
             return self.unknown(name);
         };
         let attr = self.attr(spec, value);
-        if attr.is_none() {
+        if attr.is_none()
+            && let (AttrKind::Shape, ExprKind::List(items)) = (&spec.kind, &value.kind)
+            && let Some((span, message)) = items.iter().find_map(|item| self.known.extent(item).err())
+        {
+            self.diags.error(Code::E0117, span, message).help(EXTENT_HELP);
+        } else if attr.is_none() {
             let message = format!("`{}` must be {}", spec.name, spec.kind);
             self.diags.error(Code::E0108, value.span, message).help(format!("`{}`: {}", spec.name, spec.doc));
         }

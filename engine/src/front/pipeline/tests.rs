@@ -3,6 +3,7 @@
 mod declarations;
 mod expressions;
 mod functions;
+mod layers;
 mod overrides;
 mod stages;
 
@@ -93,6 +94,14 @@ fn ops() -> Registry {
         TypeRule::custom(|t, a| Ok(reduced(Some(DType::I32), t, a))),
     ));
     ops.add(op("matmul", &["a", "b"], vec![], matmul_type()));
+    let reshaped = TypeRule::custom(|types, attrs| {
+        let shape = attrs.shape("shape");
+        match Dim::product(&types[0].shape) == Dim::product(&shape) {
+            true => Ok(vec![Type { dtype: types[0].dtype, shape }]),
+            false => Err(TypeIssue::new(format!("{} has another number of elements", types[0]))),
+        }
+    });
+    ops.add(op("reshape", &["x"], vec![setting("shape", AttrKind::Shape, None)], reshaped));
     let cast = TypeRule::custom(|types, attrs| Ok(vec![types[0].with_dtype(attrs.dtype("dtype"))]));
     ops.add(op("cast", &["x"], vec![setting("dtype", AttrKind::DType, None)], cast));
     let loss = TypeRule::custom(|types, _| match types[1].dtype {

@@ -25,7 +25,12 @@ impl Typing<'_, '_> {
             Meaning::Layer(layer) if !rest.is_empty() => {
                 self.param_of(&layer.owner, rest, span).map(Operand::Value)
             }
-            Meaning::Layer(_) => self.no_tensor(span, &format!("the layer `{path}`")),
+            Meaning::Layer(_) => {
+                self.diags
+                    .error(Code::E0404, span, format!("the layer `{path}` is no tensor"))
+                    .help(format!("call it: `{path}(x)`, or name a parameter: `{path}.w`"));
+                None
+            }
         }
     }
 

@@ -1,9 +1,10 @@
 //! Reports of calls that do not fit.
 
+use super::super::function::FunctionForm;
 use super::state::{Operand, Typing};
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::ir::{Type, broadcast_shapes};
-use crate::op::{OpForm, Registry, TypeIssue, TypeRule};
+use crate::op::{Form, OpForm, Registry, TypeIssue, TypeRule};
 
 impl Typing<'_, '_> {
     pub(super) fn report_misfit(&mut self, span: Span, why: String, args: &[Spanned<Operand>]) {
@@ -55,7 +56,8 @@ pub(crate) fn check_declared(name: &str, declared: &Spanned<Type>, found: &Type,
 }
 
 pub(crate) fn report_unknown_op(registry: &Registry, name: &Spanned<&str>, diags: &mut Diagnostics) {
-    let ops = registry.ops().map(|op| op.name.as_str());
+    let functions = registry.forms::<FunctionForm>().map(Form::name);
+    let ops = registry.ops().map(|op| op.name.as_str()).chain(functions);
     let near = if diags.is_full() { None } else { nearest(name.value, ops) };
     let error = diags.error(Code::E0105, name.span, format!("there is no op `{}`", name.value));
     match near {
