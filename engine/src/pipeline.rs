@@ -14,5 +14,8 @@ pub(crate) use monitor::evaluation_is_missing;
 pub use monitor::monitored;
 pub use schedule::{Schedule, ScheduleForm, Setting, SettingKind};
 pub use stage::{Pipeline, Stage, StageData, StageIssue, StageKind};
-pub use stages::{Evaluation, Given, LoadName, LoadStage, PredictStage, RunStage, SaveStage, SearchStage};
+pub use stages::{
+    Evaluation, GenerateStage, Given, LoadName, LoadStage, PredictStage, RunStage, Sampling, SaveStage,
+    SearchStage,
+};
 pub use train::{CheckpointDecl, EarlyStop, Goal, LastBatch, Monitor, OptimizerDecl, TrainStage};

@@ -22,5 +22,6 @@ pub mod gpu;
 pub mod panics;
 pub mod philox;
 pub mod plan_runner;
+mod sampling;
 
 pub mod cpu;

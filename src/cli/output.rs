@@ -24,6 +24,11 @@ pub(super) fn print(text: impl fmt::Display) {
     show(|out| writeln!(out, "{}", legible(&text.to_string())));
 }
 
+/// Prints a part of a text on the standard output, which shows it at once.
+pub(super) fn print_part(text: &str) {
+    show(|out| write!(out, "{}", legible(text)));
+}
+
 /// Writes results to the standard output. A failure is reported at the end of the command.
 pub(super) fn show(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut out = io::stdout().lock();

@@ -14,7 +14,7 @@ use engine_runtime::tensor::HostTensor;
 use indexmap::{IndexMap, IndexSet};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::output::{print, remark};
+use super::output::{print, print_part, remark};
 
 /// The maximum bytes of a stage's name at its bar.
 const LONGEST_NAME: usize = 40;
@@ -49,6 +49,8 @@ impl Progress {
         match event {
             Event::DataLoaded { data, set } => self.data_loaded(data, set),
             Event::Note(note) => self.remark(&format!("note: {note}")),
+            // A text grows where a bar would stand.
+            Event::StageStarted { kind: "generate", .. } => self.finish(),
             Event::StageStarted { stage, n_steps, .. } => self.start_bar(stage, *n_steps),
             Event::Progress { step, epoch, n_epochs, loss, .. } => {
                 let loss = loss.map_or(String::new(), |loss| format!("  loss {loss:.4}"));
@@ -75,6 +77,7 @@ impl Progress {
                     self.result(&format!("{stage}: {name}: {tensor:?} = {}", values_text(tensor)), true);
                 }
             }
+            Event::Generated { text, .. } => print_part(text),
             // The value goes to a file.
             Event::Kept { .. } => {}
             Event::CheckpointWritten { path } => _ = self.saved.insert(path.to_path_buf()),
@@ -97,6 +100,7 @@ impl Progress {
                 let each = match &*report.kind {
                     "train" => "steps",
                     "search" => "batches of queries",
+                    "generate" => "tokens",
                     _ => return,
                 };
                 let StageReport { name, steps, step_us, seconds, .. } = report;

@@ -152,7 +152,7 @@ fn read_pipeline(
     }
     let names = Names::new();
     let known = Constants { names: &names, dims: &dims };
-    let data = fields.optional("data").map(|v| read_data(v, diags)).unwrap_or_default();
+    let data = fields.optional("data").map(|v| read_data(v, known, diags)).unwrap_or_default();
     let inputs = fields.optional("inputs").map(|v| read_inputs(v, &data, known, diags)).unwrap_or_default();
     let params = fields.optional("params").map(|v| read_params(v, known, diags)).unwrap_or_default();
     let layers = fields.optional("layers").map(|v| read_layers(v, diags)).unwrap_or_default();

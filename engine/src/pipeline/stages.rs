@@ -50,6 +50,40 @@ pub struct RunStage {
     pub inputs: Vec<(Symbol, Given)>,
 }
 
+/// A text that a language model continues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GenerateStage {
+    /// The input of tokens: `i32[B, T]`.
+    pub tokens: Symbol,
+    /// The node of logits: a row of classes for each token.
+    pub logits: Symbol,
+    /// The beginning of the text.
+    pub prompt: String,
+    /// The most tokens that are added.
+    pub length: usize,
+    /// How a token is picked.
+    pub sampling: Sampling,
+    /// The text that ends the stage once it is generated.
+    pub stop: Option<String>,
+    /// The most tokens that the model sees at once, if the input takes any number.
+    pub context: usize,
+    /// The file that the text goes to.
+    pub write: Option<String>,
+    /// How ops behave.
+    pub mode: Mode,
+}
+
+/// How a class is picked by its logits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampling {
+    /// The divisor of the logits. 0 picks the largest.
+    pub temperature: f64,
+    /// The number of classes of the largest logits that stay.
+    pub top_k: Option<usize>,
+    /// The sum of probabilities that the fewest classes reach which stay.
+    pub top_p: f64,
+}
+
 /// The value of an input, as it is written in a pipeline or on the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {

@@ -7,6 +7,7 @@
 mod declared;
 mod evaluation;
 mod files;
+mod generate;
 mod mode;
 mod optimize;
 mod predict;
@@ -20,6 +21,7 @@ mod training;
 pub use crate::pipeline::{StageIssue, monitored};
 pub use declared::expect_declared;
 pub use evaluation::evaluation;
+pub use generate::{Generation, generation};
 pub use predict::{Prediction, picks_among, prediction};
 pub use rows::{Rows, SplitShape};
 pub use running::running;

@@ -75,6 +75,13 @@ pub enum Event<'a> {
         /// Results by name.
         outputs: &'a IndexMap<String, HostTensor>,
     },
+    /// A part of a text is generated, or is its beginning.
+    Generated {
+        /// The stage.
+        stage: &'a str,
+        /// The next characters.
+        text: &'a str,
+    },
     /// The value of a node that is kept ([`CompilingPlanner::keeping`](super::CompilingPlanner::keeping)).
     Kept {
         /// The stage.

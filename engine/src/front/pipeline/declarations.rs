@@ -23,7 +23,7 @@ pub(super) fn read_dims(value: &Ron, diags: &mut Diagnostics) -> Dims {
 }
 
 /// `data: {"digits": (source: "mnist", …)}`
-pub(super) fn read_data(value: &Ron, diags: &mut Diagnostics) -> Vec<DataDecl> {
+pub(super) fn read_data(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Vec<DataDecl> {
     let mut data = vec![];
     for (name, value) in entries(value, "`data`", diags).unwrap_or_default() {
         let Some(all) = entries(value, "a data source", diags) else {
@@ -37,7 +37,7 @@ pub(super) fn read_data(value: &Ron, diags: &mut Diagnostics) -> Vec<DataDecl> {
         }
         let source = source.and_then(|(_, v)| v.word("`source`", diags)).map(|word| word.value.to_owned());
         let options = all.iter().filter(|(field, _)| field.value != "source");
-        let options = options.filter_map(|(field, value)| Some((field.value.into(), option(value, diags)?)));
+        let options = options.filter_map(|(field, value)| Some((field.value.into(), option(value, known, diags)?)));
         let options = options.collect();
         data.push(DataDecl {
             name: name.value.into(),
@@ -49,8 +49,10 @@ pub(super) fn read_data(value: &Ron, diags: &mut Diagnostics) -> Vec<DataDecl> {
     data
 }
 
-fn option(value: &Ron, diags: &mut Diagnostics) -> Option<Attr> {
+/// A number, a truth value, a text, or the name of an extent.
+fn option(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<Attr> {
     match &value.kind {
+        RonKind::Name(name) if known.dims.contains_key(name) => Some(Attr::from(known.dims[name] as i64)),
         RonKind::Bool(b) => Some(Attr::from(*b)),
         RonKind::Float(x) => Some(Attr::from(*x)),
         RonKind::Str(_) => value.string("an option", diags).map(|text| Attr::from(&*text.to_string())),

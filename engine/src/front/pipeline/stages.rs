@@ -4,6 +4,7 @@ mod evaluate;
 mod feeds;
 mod fields;
 mod form;
+mod generate;
 mod given;
 mod gradients;
 mod load;
@@ -43,6 +44,7 @@ impl Form for StageForm {
             predict::PREDICT,
             run::RUN,
             search::SEARCH,
+            generate::GENERATE,
             save::SAVE,
             load::LOAD,
         ]

@@ -2,6 +2,7 @@
 
 mod batch_steps;
 mod evaluate;
+mod generate;
 mod load;
 mod predict;
 mod run;
@@ -18,7 +19,8 @@ use engine_core::compile::Compiled;
 use engine_core::front::StageForm;
 use engine_core::op::{Form, Registry};
 use engine_core::pipeline::{
-    Evaluation, LoadStage, PredictStage, RunStage, SaveStage, SearchStage, Stage, StageKind, TrainStage,
+    Evaluation, GenerateStage, LoadStage, PredictStage, RunStage, SaveStage, SearchStage, Stage, StageKind,
+    TrainStage,
 };
 
 use super::compiling::CompilingPlanner;
@@ -44,12 +46,13 @@ fn cast<T: Runnable>(kind: &dyn StageKind) -> Option<&dyn Runnable> {
 }
 
 /// The built-in runners, in the order of the built-in stage kinds.
-static RUNNERS: [Runner; 7] = [
+static RUNNERS: [Runner; 8] = [
     Runner::of::<TrainStage>("Train"),
     Runner::of::<Evaluation>("Evaluate"),
     Runner::of::<PredictStage>("Predict"),
     Runner::of::<RunStage>("Run"),
     Runner::of::<SearchStage>("Search"),
+    Runner::of::<GenerateStage>("Generate"),
     Runner::of::<SaveStage>("Save"),
     Runner::of::<LoadStage>("Load"),
 ];

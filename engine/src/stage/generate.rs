@@ -1,0 +1,100 @@
+//! `Generate` stages: the shape of the window that the model sees.
+
+use super::{StageIssue, Wanted, part, select};
+use crate::ir::{Dim, InputKind, NodeOp, Symbol};
+use crate::op::Registry;
+use crate::pipeline::{GenerateStage, Pipeline, StageKind};
+
+/// The most classes of a model whose tokens are bytes.
+const N_BYTES: usize = 256;
+/// The shortest window of an open extent.
+const SHORTEST: usize = 16;
+
+impl StageKind for GenerateStage {
+    fn keyword(&self) -> &'static str {
+        "Generate"
+    }
+
+    fn rehearse(&self, _: &str, pipeline: &Pipeline, _: &Registry) -> Result<(), StageIssue> {
+        let generation = generation(pipeline, self)?;
+        let outputs = [(self.logits.clone(), self.logits.clone())];
+        let wanted = Wanted { outputs: &outputs, state: &[], mode: self.mode };
+        select(pipeline, &wanted, &generation.extents(generation.window(1))).map(|_| ())
+    }
+}
+
+/// The input and the result of a language model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generation {
+    /// Rows of the input: texts at a time, of which the first counts.
+    pub rows: Dim,
+    /// Tokens of a row.
+    pub tokens: Dim,
+    /// The most tokens that the model sees at once.
+    pub context: usize,
+    /// Logits of a token.
+    pub n_classes: usize,
+}
+
+impl Generation {
+    /// The tokens of a row for a text of `length` tokens: all that fit, in a power of two if the model takes any number.
+    pub fn window(&self, length: usize) -> usize {
+        match self.tokens.fixed() {
+            Some(extent) => extent,
+            None => length.next_power_of_two().clamp(SHORTEST.min(self.context), self.context),
+        }
+    }
+
+    /// The values of open extents for that window.
+    pub fn extents(&self, window: usize) -> Vec<(Symbol, usize)> {
+        let named = [(self.rows.name(), 1), (self.tokens.name(), window)];
+        named.into_iter().filter_map(|(name, extent)| Some((name?.clone(), extent))).collect()
+    }
+}
+
+/// Checks a `Generate` stage.
+///
+/// # Errors
+/// If the input does not take rows of tokens, or the logits are no logits of these tokens.
+pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generation, StageIssue> {
+    let outputs = [(stage.logits.clone(), stage.logits.clone())];
+    let graph = part(pipeline, &Wanted { outputs: &outputs, state: &[], mode: stage.mode })?;
+    let data = graph.nodes.iter().filter(|node| node.op == NodeOp::Input(InputKind::Data));
+    let mut found = None;
+    for node in data {
+        if *node.name() != stage.tokens {
+            let message = format!("`{}` needs the input `{}`, too", stage.logits, node.name());
+            let help = format!("logits follow from the tokens `{}` alone", stage.tokens);
+            return Err(StageIssue::new(message, node.span).help(help));
+        }
+        found = Some((&node.outputs[0].ty, node.span));
+    }
+    let Some((ty, span)) = found else {
+        let message = format!("`{}` does not depend on `{}`", stage.logits, stage.tokens);
+        return Err(StageIssue::new(message, None).help("name the input that takes the tokens"));
+    };
+    let [rows, tokens] = &ty.shape[..] else {
+        let message = format!("`{}: {ty}` takes no rows of tokens", stage.tokens);
+        return Err(StageIssue::new(message, span).help("its type is like `i32[B, T]`"));
+    };
+    if !ty.dtype.is_int() {
+        let message = format!("`{}: {ty}` takes no tokens", stage.tokens);
+        return Err(StageIssue::new(message, span).help("tokens are integers"));
+    }
+    let logits = graph.ty(graph.outputs[0].1);
+    let lead = logits.shape.len().saturating_sub(1);
+    let fits = Dim::product(&logits.shape[..lead]) == rows.times(tokens);
+    let n_classes = logits.shape.last().and_then(Dim::fixed).filter(|_| fits && logits.dtype.is_float());
+    let Some(n_classes) = n_classes else {
+        let message =
+            format!("`{}` is {logits}, which are no logits of `{}: {ty}`", stage.logits, stage.tokens);
+        let help = "logits have a row of classes for each token: `f32[B, T, V]` or `f32[B * T, V]`";
+        return Err(StageIssue::new(message, graph.nodes[graph.outputs[0].1.node].span).help(help));
+    };
+    if n_classes > N_BYTES {
+        let message = format!("`{}` has {n_classes} classes, and tokens are bytes", stage.logits);
+        return Err(StageIssue::new(message, span).help("a model of bytes has at most 256 classes"));
+    }
+    let context = tokens.fixed().unwrap_or(stage.context);
+    Ok(Generation { rows: rows.clone(), tokens: tokens.clone(), context, n_classes })
+}
