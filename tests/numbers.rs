@@ -61,6 +61,9 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "select(a >= 0.0, b, -1.0)",
         "only padding shows it, at infinite distances, which central differences cannot follow",
     ),
+    ("mse_loss", "step 2, sub", "a square has no sign"),
+    ("l1_loss", "step 2, sub", "a magnitude has no sign"),
+    ("huber_loss", "step 2, sub", "a magnitude has no sign"),
     ("cosine_similarity", "with 1e-8 negated", "far below what single precision shows of norms near 1"),
     ("sigmoid_bernoulli", "gradient: `|a, b| b * (recip", "σ(x)(1 - σ(x)) is even"),
 ];
