@@ -25,7 +25,7 @@ run(lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True), [1.0], [0.5]
 run(lambda p: torch.optim.Adam(p, 0.1), [1.0, -2.0], [0.5, -4.0])
 run(lambda p: torch.optim.AdamW(p, 0.1), [1.0, -2.0], [0.5, -4.0])
 run(lambda p: torch.optim.RMSprop(p, 0.01), [1.0, -2.0], [0.5, -4.0])
-run(lambda p: torch.optim.Adagrad(p, 0.1), [1.0], [3.0], {"sum": [16.0]})
+run(lambda p: torch.optim.Adagrad(p, 0.1), [1.0, -2.0], [3.0, 0.0], {"sum": [16.0, 0.25]})
 
 
 def step(name, transformation, p, g, **kept):

@@ -19,10 +19,15 @@ pub fn adagrad() -> OpForm {
         .attrs(decay_attrs(0.0, "L2 penalty added to the gradient"))
         .lower(widened(step))
         .example(
-            "a gradient of 3 after one of 4",
+            "a gradient of 3 after one of 4, and none after one of ½",
             "adagrad(a, b, c, d)",
-            &[("f32[1]", &[1.0]), ("f32[1]", &[3.0]), ("f32[]", &[0.1]), ("f32[1]", &[16.0])],
-            &[("f32[1]", &[0.94]), ("f32[1]", &[25.0])],
+            &[
+                ("f32[2]", &[1.0, -2.0]),
+                ("f32[2]", &[3.0, 0.0]),
+                ("f32[]", &[0.1]),
+                ("f32[2]", &[16.0, 0.25]),
+            ],
+            &[("f32[2]", &[0.94, -2.0]), ("f32[2]", &[25.0, 0.25])],
         )
 }
 

@@ -266,7 +266,9 @@ fn an_optimizer_goes_with_updates_of_state_that_it_does_not_train() {
         )
     };
     check_faults(&file(r#""n": "next""#), expect![""]);
-    check_faults(&file(r#""n": "next", "w": "half""#), expect![[r#"
+    check_faults(
+        &file(r#""n": "next", "w": "half""#),
+        expect![[r#"
         error[E0206]: the optimizer and `state` both update `w`
           ┌─ mnist.ron:7:14
           │
@@ -274,5 +276,6 @@ fn an_optimizer_goes_with_updates_of_state_that_it_does_not_train() {
           │              ^^^^^
           │
           = help: leave `w` out of `state`, or declare it with `state: true`
-    "#]]);
+    "#]],
+    );
 }
