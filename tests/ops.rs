@@ -21,7 +21,7 @@ mod defects;
 #[path = "ops/on_gpu.rs"]
 mod on_gpu;
 
-const RECORDED: [&str; 7] = [
+const RECORDED: [&str; 8] = [
     include_str!("examples/math.json"),
     include_str!("examples/tensor.json"),
     include_str!("examples/index.json"),
@@ -29,6 +29,7 @@ const RECORDED: [&str; 7] = [
     include_str!("examples/norm.json"),
     include_str!("examples/sample.json"),
     include_str!("examples/muon.json"),
+    include_str!("examples/attention.json"),
 ];
 
 #[test]

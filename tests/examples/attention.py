@@ -104,7 +104,95 @@ def merging():
     case("gradients reach both parts", "merge_state(a, b, c, d)", operands, merge, ["f64", "f64"])
 
 
+def by_angles(x, angles, layout="half", inverse=False):
+    """Hugging Face's way for halves, Meta's for neighbours: a product of complex numbers."""
+    n = 2 * angles.shape[-1]
+    turning, rest = x[..., :n], x[..., n:]
+    if angles.dim() == 3:
+        angles = angles.reshape(angles.shape[0], *[1] * (x.dim() - 3), *angles.shape[1:])
+    angles = -angles if inverse else angles
+    if layout == "half":
+        both = torch.cat((angles, angles), -1)
+        u, v = turning.chunk(2, -1)
+        turned = turning * both.cos() + torch.cat((-v, u), -1) * both.sin()
+    else:
+        pairs = torch.view_as_complex(turning.unflatten(-1, (-1, 2)))
+        turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+    return torch.cat((turned, rest), -1)
+
+
+def turned(x, positions=None, dims=None, base=10000.0, **more):
+    n = dims or x.shape[-1]
+    if positions is None or positions.dim() == 0:
+        positions = torch.arange(x.shape[-2]) + (0 if positions is None else positions)
+    slower = base ** -(torch.arange(0, n, 2, dtype=torch.float64) / n)
+    return by_angles(x, positions[..., None] * slower, **more)
+
+
+def rotations():
+    x, four = some(3, 6), some(2, 2, 3, 4)
+    each, per_sequence = ("i32", [5, 0, 2]), ("i64", [[3, 4, 5], [0, 7, 1]])
+    for layout in ("half", "interleaved"):
+        word = f"layout=\"{layout}\""
+        case("from 0", f"rotary(a, {word})", [("f32", x)], lambda x: turned(x, layout=layout))
+        case("from an offset", f"rotary(a, b, {word})", [("f32", x), ("i32", 17)], lambda x, p: turned(x, p, layout=layout))
+        case("at positions", f"rotary(a, b, {word}, base=100.0)", [("f32", x), each],
+             lambda x, p: turned(x, p, base=100.0, layout=layout))
+        case("at positions of each sequence", f"rotary(a, b, {word})", [("f32", four), per_sequence],
+             lambda x, p: turned(x, p, layout=layout))
+        case("a part of each row", f"rotary(a, b, {word}, dims=4)", [("f32", x), each],
+             lambda x, p: turned(x, p, dims=4, layout=layout))
+        case("backwards", f"rotary(a, b, {word}, inverse=true)", [("f32", x), each],
+             lambda x, p: turned(x, p, layout=layout, inverse=True))
+    case("nothing turns", "rotary(a, dims=0)", [("f32", x)], lambda x: x + 0)
+    case("in bf16", "rotary(a, b)", [("bf16", x), each], turned, grad=False)
+    case("far away, in f64", "rotary(a, b)", [("f64", x), ("i32", 100_000)], turned)
+
+    angles = torch.tensor(some(8, 2))
+    tables = [("f32", angles.cos()), ("f32", angles.sin())]
+
+    def looked_up(x, cos, sin, p=None, **more):
+        p = torch.arange(x.shape[-2]) if p is None else p if p.dim() else torch.arange(x.shape[-2]) + p
+        # Angles follow from tables in a way that gives both a gradient.
+        c, s = cos[p.long()], sin[p.long()]
+        if c.dim() == 3:
+            c, s = (t.reshape(t.shape[0], *[1] * (x.dim() - 3), *t.shape[1:]) for t in (c, s))
+        s = -s if more.get("inverse") else s
+        n = 2 * c.shape[-1]
+        u, v = x[..., :n].chunk(2, -1) if more.get("layout") != "interleaved" else x[..., :n].unflatten(-1, (-1, 2)).unbind(-1)
+        pair = (u * c - v * s, v * c + u * s)
+        y = torch.cat(pair, -1) if more.get("layout") != "interleaved" else torch.stack(pair, -1).flatten(-2)
+        return torch.cat((y, x[..., n:]), -1)
+
+    for layout in ("half", "interleaved"):
+        word = f"layout=\"{layout}\""
+        for title, rows, more, positions in (("from 0", x, "", []), ("from an offset", x, "", [("i32", 4)]),
+                                             ("at positions", x, ", inverse=true", [each]),
+                                             ("at positions of each sequence", four, "", [per_sequence])):
+            names = "a, b, c" + (", d" if positions else "")
+            case(title, f"apply_rotary_embedding({names}, {word}{more})", [("f32", rows), *tables, *positions],
+                 lambda *operands: looked_up(*operands, layout=layout, inverse=bool(more)))
+
+
+def caches():
+    def insert(cache, rows, p, axis=-2):
+        cache, rows = cache.transpose(0, axis), rows.transpose(0, axis)
+        return torch.cat((cache[:p], rows, cache[p + rows.shape[0]:])).transpose(0, axis)
+
+    cache, rows = some(2, 5, 3), some(2, 2, 3)
+    for p in (0, 1, 3):
+        case(f"at {p}", "kv_insert(a, b, c)", [("f32", cache), ("f32", rows), ("i32", p)], insert)
+    case("along the first axis", "kv_insert(a, b, c, axis=0)", [("f32", some(4, 3)), ("f32", some(1, 3)), ("i64", 2)],
+         lambda *x: insert(*x, axis=0))
+    case("in each cache", "kv_insert(a, b, c)", [("f32", cache), ("f32", rows), ("i32", [3, 1])],
+         lambda c, r, p: torch.stack([insert(c[i], r[i], p[i]) for i in range(2)]))
+    case("the whole cache", "kv_insert(a, b, c)", [("f32", cache), ("f32", some(2, 5, 3)), ("i32", 0)], insert)
+    case("no rows", "kv_insert(a, b, c)", [("f32", cache), ("f32", torch.zeros(2, 0, 3)), ("i32", 5)], insert)
+
+
 dense()
 sparse()
 merging()
+rotations()
+caches()
 record.write()

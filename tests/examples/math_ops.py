@@ -105,6 +105,8 @@ def unary_ops():
         unary(name, getattr(torch, name), values=EDGES + halves, integers=True)
     unary("frac", torch.frac)
     unary("copy", torch.clone, integers=True)
+    # Adding 0·x gives the constant a gradient, which is 0.
+    case("a constant", "detach(a)", [("f32", [1.5, -2.0, 0.25])], lambda x: x.detach() + 0 * x)
 
 
 def binary(name, reference, a, b, smooth_a=None, smooth_b=None, integers=True):

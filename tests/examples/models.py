@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Twenty steps of an LSTM, a GRU and a small GPT by PyTorch, from the weights and in the batches of tests/models/*.ron:
+"""Twenty steps of an LSTM, a GRU, a small GPT and a network with batch norm by PyTorch, from the weights and in the
+batches of tests/models/*.ron:
 
     python tests/examples/models.py
 
 `models.safetensors` holds the weights that training starts from, `models.npz` the rows, `models.json` the loss of every
-step. Losses are computed in double precision from those weights, which are single."""
+step, and after every epoch the loss of all rows outside training. Losses are computed in double precision from those
+weights, which are single."""
 
 import json
 from pathlib import Path
@@ -88,10 +90,20 @@ class Gpt(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), rows["next"].flatten())
 
 
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.head = nn.Linear(15, 8, bias=False), nn.BatchNorm1d(8), nn.Linear(8, 2)
+
+    def forward(self, rows):
+        h = self.norm(self.first(rows["x"].flatten(1))).relu()
+        return ((self.head(h) - rows["y"]) ** 2).mean()
+
+
 def losses(model, weights, rows, optimizer):
     model.load_state_dict(weights)
     model.double()
-    stepper, found = optimizer(model.parameters()), []
+    stepper, found, evaluated = optimizer(model.parameters()), [], []
     for epoch in range(EPOCHS):
         visited = order(epoch)
         for first in range(0, ROWS, BATCH):
@@ -101,7 +113,10 @@ def losses(model, weights, rows, optimizer):
             loss.backward()
             stepper.step()
             found.append(loss.item())
-    return found
+        with torch.no_grad():
+            evaluated.append(model.eval()(rows).item())
+        model.train()
+    return {"losses": found, "evaluated": evaluated}
 
 
 OPTIMIZERS = {
@@ -116,12 +131,6 @@ with torch.no_grad():
         tensor.add_(0.02 * torch.randn_like(tensor))
         if name in ("letters.weight", "places.weight"):
             tensor.mul_(0.5)
-initial = {name: {key: t.clone() for key, t in model.state_dict().items()} for name, model in models.items()}
-named = dict(initial["gpt"])
-for name in ("lstm", "gru"):
-    named |= {key.replace("cells.", f"{name}.").replace("head.", f"{name}_head."): t
-              for key, t in initial[name].items()}
-save_file(named, HERE / "models.safetensors")
 
 x = torch.randn(ROWS, 5, 3)
 y = torch.stack([x[:, :, 0].sum(1).tanh(), x[:, 1, 1] * x[:, 3, 2]], dim=1)
@@ -130,9 +139,18 @@ letters[:, 1::2] = (letters[:, 0:-1:2] * 5 + 1) % 12
 arrays = {"x": x, "y": y, "token": letters[:, :-1].contiguous(), "next": letters[:, 1:].contiguous()}
 np.savez_compressed(HERE / "models.npz", **{name: tensor.numpy() for name, tensor in arrays.items()})
 
+models["normed"] = Normed()
+initial = {name: {key: t.clone() for key, t in model.state_dict().items()} for name, model in models.items()}
+named = dict(initial["gpt"])
+for name in ("lstm", "gru"):
+    named |= {key.replace("cells.", f"{name}.").replace("head.", f"{name}_head."): t
+              for key, t in initial[name].items()}
+named |= {f"normed.{key}": t for key, t in initial["normed"].items() if t.dim()}
+save_file(named, HERE / "models.safetensors")
+
 wide = {name: tensor.double() if tensor.is_floating_point() else tensor.long() for name, tensor in arrays.items()}
 cases = [
-    {"model": name, "optimizer": optimizer, "losses": losses(models[name], initial[name], wide, make)}
+    {"model": name, "optimizer": optimizer, **losses(models[name], initial[name], wide, make)}
     for name in models
     for optimizer, make in OPTIMIZERS.items()
 ]

@@ -3,9 +3,6 @@
 import torch
 from recording import Recording
 
-record = Recording("muon")
-case = record.case
-
 X = [[0.5, -1.0, 2.0, 1.25], [3.0, 0.25, -0.5, 3.0], [-2.0, 1.0, 0.0, 0.75]]
 Y = [[1.0, 0.5, -2.0, 3.0], [0.0, 1.25, 1.0, -1.0], [2.0, -0.5, 0.75, 0.25]]
 Z = [[0.25, 0.0, 1.0, -0.5], [1.5, -1.25, 0.5, 1.0], [0.0, 0.5, -0.75, 2.0]]
@@ -33,15 +30,21 @@ def transposed(x):
     return torch.tensor(x).T.tolist()
 
 
-two = ["f32", "f32"]
-case("wide", "newton_schulz(a, compute=f32)", [("f32", X)], lambda x: orthogonalised(x, 5))
-case("tall", "newton_schulz(a, steps=2, compute=f32)", [("f32", transposed(X))], lambda x: orthogonalised(x, 2))
-case("no steps", "newton_schulz(a, steps=0, compute=f32)", [("f32", X)], lambda x: orthogonalised(x, 0))
-case("wide", "muon(a, b, c, d, compute=f32)", [("f32", X), ("f32", Y), ("f32", 0.1), ("f32", Z)], muon, two, grad=False)
-case("tall", "muon(a, b, c, d, compute=f32)",
-     [("f32", transposed(X)), ("f32", transposed(Y)), ("f32", 0.1), ("f32", transposed(Z))], muon, two, grad=False)
-case("without looking ahead", "muon(a, b, c, d, nesterov=false, weight_decay=0.5, compute=f32)",
-     [("f32", X), ("f32", Y), ("f32", 0.1), ("f32", Z)], lambda *x: muon(*x, nesterov=False, decay=0.5), two, grad=False)
-case("three axes", "muon(a, b, c, d, compute=f32)", [("f32", [[x] for x in X]), ("f32", [[x] for x in Y]), ("f32", 0.1),
-     ("f32", [[x] for x in Z])], muon, two, grad=False)
-record.write()
+def record():
+    recording = Recording("muon")
+    case, two = recording.case, ["f32", "f32"]
+    case("wide", "newton_schulz(a, compute=f32)", [("f32", X)], lambda x: orthogonalised(x, 5))
+    case("tall", "newton_schulz(a, steps=2, compute=f32)", [("f32", transposed(X))], lambda x: orthogonalised(x, 2))
+    case("no steps", "newton_schulz(a, steps=0, compute=f32)", [("f32", X)], lambda x: orthogonalised(x, 0))
+    case("wide", "muon(a, b, c, d, compute=f32)", [("f32", X), ("f32", Y), ("f32", 0.1), ("f32", Z)], muon, two, grad=False)
+    case("tall", "muon(a, b, c, d, compute=f32)",
+         [("f32", transposed(X)), ("f32", transposed(Y)), ("f32", 0.1), ("f32", transposed(Z))], muon, two, grad=False)
+    case("without looking ahead", "muon(a, b, c, d, nesterov=false, weight_decay=0.5, compute=f32)",
+         [("f32", X), ("f32", Y), ("f32", 0.1), ("f32", Z)], lambda *x: muon(*x, nesterov=False, decay=0.5), two, grad=False)
+    case("three axes", "muon(a, b, c, d, compute=f32)", [("f32", [[x] for x in X]), ("f32", [[x] for x in Y]), ("f32", 0.1),
+         ("f32", [[x] for x in Z])], muon, two, grad=False)
+    recording.write()
+
+
+if __name__ == "__main__":
+    record()

@@ -52,6 +52,42 @@ def layers():
     case("in bf16", "layer_norm(a)", [("bf16", X)], all_three, ["bf16", "f32", "f32"], grad=False)
 
 
+def batches():
+    three = ["f32"] * 3
+    channels = [("f32", W[:3]), ("f32", B[:3]), ("f32", [0.5, -1.0, 0.25]), ("f32", [1.0, 0.5, 2.0])]
+
+    def norm(x, gamma, beta, mean, var, axis=1, momentum=0.1, eps=1e-5, train=True):
+        """PyTorch's batch norm, with running statistics that have gradients."""
+        x = x.movedim(axis, 1)
+        kept = mean.detach().clone(), var.detach().clone()
+        y = F.batch_norm(x, *kept, gamma, beta, train, momentum, eps)
+        if train:
+            rows = x.movedim(1, 0).flatten(1)
+            mean = mean * (1 - momentum) + rows.mean(1) * momentum
+            var = var * (1 - momentum) + rows.var(1) * momentum
+        else:
+            y = (x.movedim(1, -1) - mean) * gamma / (var + eps).sqrt() + beta
+            y = y.movedim(-1, 1)
+            assert torch.allclose(y, F.batch_norm(x, *kept, gamma, beta, False, momentum, eps))
+        assert torch.allclose(mean, kept[0]) and torch.allclose(var, kept[1])
+        return y.movedim(1, axis), mean, var
+
+    rows = torch.tensor(X).T.tolist()
+    for train in (True, False):
+        mode = f"train={str(train).lower()}"
+        case(f"rows, {mode}", f"batch_norm(a, b, c, d, e, {mode})", [("f32", rows), *channels],
+             lambda *x: norm(*x, train=train), three)
+        case(f"positions, {mode}", f"batch_norm(a, b, c, d, e, {mode}, eps=0.01)", [("f32", T), *channels],
+             lambda *x: norm(*x, train=train, eps=0.01), three)
+        case(f"channels last, {mode}", f"batch_norm(a, b, c, d, e, {mode}, axis=-1, momentum=0.75)",
+             [("f32", torch.tensor(T).transpose(1, 2)), *channels],
+             lambda *x: norm(*x, axis=-1, train=train, momentum=0.75), three)
+        case(f"in bf16, {mode}", f"batch_norm(a, b, c, d, e, {mode})",
+             [("bf16", rows), *(("bf16", w) for _, w in channels[:2]), *channels[2:]], lambda *x: norm(*x, train=train),
+             ["bf16", "f32", "f32"], grad=False)
+    case("channels of equal values", "batch_norm(a, b, c, d, e)", [("f32", [[1.0, 2.0, 3.0]] * 2), *channels], norm, three)
+
+
 def lengths():
     def unit(x, dim=-1, eps=1e-8):
         n = x.norm(dim=dim, keepdim=True)
@@ -92,6 +128,7 @@ def embeddings():
 
 rms()
 layers()
+batches()
 lengths()
 embeddings()
 record.write()

@@ -118,9 +118,91 @@ def losses():
     case("no bytes", "cross_entropy(a, b, c, reduction=\"byte_mean\")", [("f32", X), t, ("i32", [0, 0, 0, 0])], byte_mean)
 
 
+def comparisons():
+    # The first difference is 0, the second exactly the bend of Huber's loss.
+    y = [[0.5, 0.0, -2.0, 1.0], [0.0, 1.25, 1.0, -1.0], [2.0, -0.5, 0.75, 0.25]]
+    for name, op, more in (("mse_loss", F.mse_loss, {}), ("l1_loss", F.l1_loss, {}), ("huber_loss", F.huber_loss, {}),
+                           ("huber_loss", F.huber_loss, {"delta": 0.25})):
+        settings = "".join(f", {key}={value}" for key, value in more.items())
+        for reduction in ("mean", "sum", "none"):
+            case(reduction, f"{name}(a, b, reduction=\"{reduction}\"{settings})", [("f32", X), ("f32", y)],
+                 lambda x, t: op(x, t, reduction=reduction, **more))
+        case("in bf16", f"{name}(a, b{settings})", [("bf16", X), ("bf16", y)], lambda x, t: op(x, t, **more), grad=False)
+    case("of nothing", "mse_loss(a, b)", [("f32", []), ("f32", [])], F.mse_loss)
+
+    side = [[1.0, -1.0, 1.0, 1.0], [-1.0, -1.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0]]
+    for margin in (1.0, 0.25):
+        for reduction in ("mean", "sum", "none"):
+            case(reduction, f"hinge_loss(a, b, margin={margin}, reduction=\"{reduction}\")", [("f32", X), ("f32", side)],
+                 lambda x, t: reduced((margin - t * x).clamp(min=0), reduction))
+
+
+def reduced(losses, reduction):
+    return {"mean": losses.mean, "sum": losses.sum, "none": losses.clone}[reduction]()
+
+
+def probabilities():
+    logits = [[0.0, -1.0, 2.0, 1000.0], [3.0, -1000.0, 20.0, -20.0], [-2.0, 1000.0, -1000.0, 0.75]]
+    p = [[0.25, 0.5, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.75, 0.0, 1.0, 0.125]]
+    bce = F.binary_cross_entropy_with_logits
+    for reduction in ("mean", "sum", "none"):
+        case(reduction, f"bce_with_logits(a, b, reduction=\"{reduction}\")", [("f32", logits), ("f32", p)],
+             lambda x, t: bce(x, t, reduction=reduction))
+    case("in f16", "bce_with_logits(a, b)", [("f16", X), ("f16", p)], lambda x, t: bce(x, t), grad=False)
+
+    def weighed(x, t, w):
+        losses = w * t * F.softplus(-x, threshold=1e4) + (1 - t) * F.softplus(x, threshold=1e4)
+        assert torch.allclose(losses, bce(x, t, pos_weight=w.detach(), reduction="none"))
+        return losses
+
+    case("a weight for each class", "bce_with_logits(a, b, c, reduction=\"none\")",
+         [("f32", X), ("f32", p), ("f32", [0.5, 2.0, 1.0, 3.0])], weighed)
+    case("one weight, averaged", "bce_with_logits(a, b, c)", [("f32", X), ("f32", p), ("f32", 3.0)],
+         lambda *operands: weighed(*operands).mean())
+
+    log_p = torch.tensor(X).double().log_softmax(1).float().tolist()
+    q = torch.tensor(X).double().flip(1).softmax(1).float().tolist()
+    log_q = torch.tensor(X).double().flip(1).log_softmax(1).float().tolist()
+    for reduction in ("mean", "sum", "none", "batchmean"):
+        case(reduction, f"kl_div(a, b, reduction=\"{reduction}\")", [("f32", log_p), ("f32", q)],
+             lambda x, t: F.kl_div(x, t, reduction=reduction))
+        case(reduction + ", of logarithms", f"kl_div(a, b, log_target=true, reduction=\"{reduction}\")",
+             [("f32", log_p), ("f32", log_q)], lambda x, t: F.kl_div(x, t, log_target=True, reduction=reduction))
+    # PyTorch's gradient by a target of 0 is NaN; ours is -x.
+    case("a target of 0", "kl_div(a, b, reduction=\"sum\")", [("f32", [[-0.25, -1.5]]), ("f32", [[1.0, 0.0]])],
+         lambda x, t: F.kl_div(x, t, reduction="sum"), grad=False)
+
+
+def rows():
+    p = [[0.5, -0.5, 2.0, 1.0], [1.0, 0.25, 0.5, 1.0], [2.0, -0.5, 0.75, 0.25]]
+    n = [[1.0, 0.5, -2.0, 3.0], [3.0, 1.25, -0.5, 2.0], [-1.0, 1.5, 0.0, 0.25]]
+    triplet = [("f32", X), ("f32", p), ("f32", n)]
+    for reduction in ("mean", "sum", "none"):
+        case(reduction, f"triplet_loss(a, b, c, reduction=\"{reduction}\")", triplet,
+             lambda a, p, n: F.triplet_margin_loss(a, p, n, reduction=reduction))
+    case("another margin", "triplet_loss(a, b, c, margin=4.0, eps=0.125)", triplet,
+         lambda a, p, n: F.triplet_margin_loss(a, p, n, margin=4.0, eps=0.125))
+    case("equal rows", "triplet_loss(a, b, c, eps=0.25)", [("f32", X), ("f32", X), ("f32", p)],
+         lambda a, p, n: F.triplet_margin_loss(a, p, n, eps=0.25))
+    case("in bf16", "triplet_loss(a, b, c)", [("bf16", t) for _, t in triplet], F.triplet_margin_loss, grad=False)
+
+    def pairs(x, y, t, margin=1.0, reduction="mean"):
+        d = F.pairwise_distance(x, y)
+        return reduced(0.5 * (t * d ** 2 + (1 - t) * (margin - d).clamp(min=0) ** 2), reduction)
+
+    pair = [("f32", X), ("f32", p), ("f32", [1.0, 0.0, 0.0])]
+    for reduction in ("mean", "sum", "none"):
+        case(reduction, f"contrastive_loss(a, b, c, margin=5.0, reduction=\"{reduction}\")", pair,
+             lambda x, y, t: pairs(x, y, t, 5.0, reduction))
+    case("beyond the margin", "contrastive_loss(a, b, c)", pair, pairs)
+
+
 reductions()
 indices()
 buffers()
 softmaxes()
 losses()
+comparisons()
+probabilities()
+rows()
 record.write()

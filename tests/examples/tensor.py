@@ -1,5 +1,7 @@
 """Expected numbers of shape and matrix ops, from PyTorch: python tests/examples/tensor.py"""
 
+import math
+
 import torch
 from recording import Recording
 
@@ -57,7 +59,39 @@ def rings():
              ["f32", "i32"])
 
 
+def cells():
+    def waves(*extents, by):
+        n = math.prod(extents)
+        return torch.arange(n, dtype=torch.float64).mul(by).cos().reshape(extents).float().tolist()
+
+    for op, kind, n_gates, n_states in (("gru_cell", torch.nn.GRUCell, 3, 1), ("lstm_cell", torch.nn.LSTMCell, 4, 2)):
+        def step(*operands, lead=(4,)):
+            """PyTorch's cell with these weights, transposed. A missing bias is zero."""
+            x, states, (w, u, *biases) = operands[0], operands[1:1 + n_states], operands[1 + n_states:]
+            names = dict(zip(("bias_ih", "bias_hh"), biases + [torch.zeros(n_gates * 2).double()] * (2 - len(biases))))
+            cell = kind(3, 2).double()
+            states = [state.reshape(-1, 2) for state in states]
+            given = (x.reshape(-1, 3), states[0] if n_states == 1 else tuple(states))
+            found = torch.func.functional_call(cell, {"weight_ih": w.T, "weight_hh": u.T, **names}, given)
+            found = found if isinstance(found, tuple) else (found,)
+            return tuple(y.reshape(*lead, 2) for y in found)
+
+        def operands(dtype="f32", lead=(4,), biases=2):
+            extents = [(*lead, 3), *[(*lead, 2)] * n_states, (3, n_gates * 2), (2, n_gates * 2), *[(n_gates * 2,)] * biases]
+            return [(dtype, waves(*extent, by=i + 1)) for i, extent in enumerate(extents)]
+
+        names = ", ".join("abcdefg"[:5 + n_states])
+        case("with biases", f"{op}({names})", operands(), step, ["f32"] * n_states)
+        case("with a bias of the input", f"{op}({names[:-3]})", operands(biases=1), step, ["f32"] * n_states)
+        case("without biases", f"{op}({names[:-6]})", operands(biases=0), step, ["f32"] * n_states)
+        case("several leading axes", f"{op}({names})", operands(lead=(2, 2)), lambda *x: step(*x, lead=(2, 2)),
+             ["f32"] * n_states)
+        case("one row", f"{op}({names})", operands(lead=()), lambda *x: step(*x, lead=()), ["f32"] * n_states)
+        case("in bf16", f"{op}({names})", operands("bf16"), step, ["bf16"] * n_states, grad=False)
+
+
 products()
 views()
 rings()
+cells()
 record.write()

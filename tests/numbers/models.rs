@@ -1,4 +1,5 @@
-//! Recurrent networks and a GPT, written as functions and trained, compared with PyTorch (`tests/examples/models.py`).
+//! Recurrent networks, a GPT and a network with batch norm, trained and compared with PyTorch
+//! (`tests/examples/models.py`).
 
 use engine::Engine;
 use engine::core::compile::Options;
@@ -43,7 +44,7 @@ fn written(case: &Json) -> Vec<(&Json, &str)> {
 }
 
 #[test]
-fn networks_made_of_functions_train_as_in_pytorch() {
+fn networks_train_as_in_pytorch() {
     let recorded: Json = serde_json::from_str(RECORDED).unwrap();
     for (case, model) in recorded.as_array().unwrap().iter().flat_map(written) {
         let optimizer = case["optimizer"].as_str().unwrap();
@@ -67,5 +68,7 @@ fn networks_made_of_functions_train_as_in_pytorch() {
         let epochs: Vec<f64> = report.stages[1].epochs.iter().map(|epoch| epoch.train_loss).collect();
         let means: Vec<f64> = expected.chunks(4).map(|steps| steps.iter().sum::<f64>() / 4.0).collect();
         expect_near(&format!("{what}, means of epochs"), &epochs, &means);
+        let evaluated: Vec<f64> = report.stages[1].epochs.iter().map(|epoch| epoch.metrics["loss"]).collect();
+        expect_near(&format!("{what}, evaluated"), &evaluated, &super::numbers(&case["evaluated"]));
     }
 }

@@ -32,7 +32,8 @@ pub fn registry(families: &[&dyn Plugin]) -> Registry {
 /// If a test fails. The message lists all failures.
 pub fn assert_families(families: &[&dyn Plugin], cases: &str) {
     let registry = registry(families);
-    let failures = [examples(&registry), gradients(&registry), recorded(&registry, cases)].concat();
+    let derived = [examples(&registry), gradients(&registry), conventions(&registry)].concat();
+    let failures = [derived, recorded(&registry, cases)].concat();
     assert_eq!(failures, []);
 }
 

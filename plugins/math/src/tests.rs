@@ -28,6 +28,26 @@ fn gradients_are_central_differences() {
 }
 
 #[test]
+fn gradients_by_convention_hold() {
+    assert_eq!(testing::conventions(&registry()), []);
+}
+
+/// x·detach(x) has the slope x, not 2x.
+#[test]
+fn a_detached_factor_counts_as_a_constant() {
+    let registry = registry();
+    let example =
+        Example::new("a constant", "copy(a)", &[("f32[2]", &[3.0, -2.0])], &[("f32[2]", &[3.0, -2.0])]);
+    let case = testing::case(&example, &registry).unwrap();
+    let mut b = Builder::new(case.graph.clone(), &registry);
+    let x = case.graph.outputs[0].1;
+    let detached = b.call("detach", &[x], Default::default()).unwrap()[0];
+    let product = b.mul(x, detached);
+    let loss = b.sum(product, &[0]);
+    assert_eq!(gradients_of(b.graph, loss, &case, &case.inputs, &registry, 0), [[3.0, -2.0]]);
+}
+
+#[test]
 fn results_are_those_of_pytorch() {
     let registry = registry();
     let mut failures = vec![];

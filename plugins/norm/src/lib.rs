@@ -1,6 +1,7 @@
 //! Norms, normalisation and similarity.
 
 mod affine;
+mod batch_norm;
 mod cosine;
 mod embedding_rms_norm;
 mod l2_normalize;
@@ -8,6 +9,7 @@ mod layer_norm;
 mod length;
 mod rms_norm;
 
+pub use batch_norm::batch_norm;
 pub use cosine::{cosine_matrix, cosine_similarity};
 pub use embedding_rms_norm::embedding_rms_norm;
 pub use l2_normalize::l2_normalize;
@@ -29,6 +31,7 @@ impl Plugin for Norm {
             rms_norm(),
             residual_rms_norm(),
             layer_norm(),
+            batch_norm(),
             l2_normalize(),
             cosine_similarity(),
             cosine_matrix(),

@@ -1,6 +1,6 @@
 //! Adam and AdamW.
 
-use crate::parts::{decay_attrs, effective_gradient, optimizer, widened};
+use crate::parts::{correction, decay_attrs, effective_gradient, moment_attrs, moments, optimizer, widened};
 use engine_core::ir::{Attrs, Body, Builder, E, Value};
 use engine_core::op::{AttrSpec, OpForm};
 use std::sync::Arc;
@@ -33,8 +33,7 @@ pub fn adamw() -> OpForm {
 fn form(name: &str, summary: &str, decay: Vec<AttrSpec>, coupled: bool, next: &[f64]) -> OpForm {
     let mut form = optimizer(name, summary, SLOTS);
     form.inputs[SQUARES].range = Some([0.0, f64::INFINITY]);
-    form.attr(AttrSpec::float("beta1", "how much of the mean stays", 0.9).below(0.0, 1.0))
-        .attr(AttrSpec::float("beta2", "how much of the mean of squares stays", 0.999).below(0.0, 1.0))
+    form.attrs(moment_attrs())
         .attr(AttrSpec::float("eps", "added to the divisor", 1e-8).at_least(0.0))
         .attrs(decay)
         .lower(widened(move |b, operands, attrs| step(b, operands, attrs, coupled)))
@@ -70,17 +69,8 @@ fn step(b: &mut Builder, operands: &[Value], attrs: &Attrs, coupled: bool) -> Ve
 fn update(x: &[E], attrs: &Attrs, coupled: bool) -> Vec<E> {
     let [p, g, m, v, lr, rate, scale] = [x[0], x[1], x[2], x[3], x[4], x[5], x[6]];
     let g = effective_gradient(p, g, attrs, coupled);
-    let (beta1, beta2) = (attrs.float("beta1"), attrs.float("beta2"));
-    let m = m * beta1 + g * (1.0 - beta1);
-    let v = v * beta2 + g * g * (1.0 - beta2);
+    let [m, v] = moments(g, m, v, attrs);
     let decay = attrs.float("weight_decay");
     let p = if coupled || decay == 0.0 { p } else { p * (1.0 - lr * decay) };
     vec![p - rate * m / (v.sqrt() * scale + attrs.float("eps")), m, v]
-}
-
-/// `1 - βᵗ` as `-expm1(t · ln β)`, in the type of `like`. The plain form loses its digits while t is small.
-fn correction(b: &mut Builder, beta: f64, like: Value) -> Value {
-    let step = b.step();
-    let t = b.cast(step, b.dtype(like));
-    b.map(&[t], |t| -((t[0] + 1.0) * beta.ln()).expm1())
 }

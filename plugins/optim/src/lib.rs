@@ -1,14 +1,22 @@
 //! Optimizers.
 
+mod adagrad;
 mod adam;
+mod lamb;
+mod lion;
 mod muon;
 mod newton_schulz;
 mod parts;
+mod rmsprop;
 mod sgd;
 
+pub use adagrad::adagrad;
 pub use adam::{adam, adamw};
+pub use lamb::lamb;
+pub use lion::lion;
 pub use muon::muon;
 pub use newton_schulz::newton_schulz;
+pub use rmsprop::rmsprop;
 pub use sgd::{momentum, sgd};
 
 use engine_core::op::{OpForm, Plugin};
@@ -22,7 +30,18 @@ impl Plugin for Optim {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        vec![sgd(), momentum(), adam(), adamw(), muon(), newton_schulz()]
+        vec![
+            sgd(),
+            momentum(),
+            adagrad(),
+            rmsprop(),
+            adam(),
+            adamw(),
+            lamb(),
+            lion(),
+            muon(),
+            newton_schulz(),
+        ]
     }
 }
 

@@ -67,3 +67,24 @@ pub fn effective_gradient(param: E, grad: E, attrs: &Attrs, coupled: bool) -> E 
     let decay = attrs.float("weight_decay");
     if coupled && decay != 0.0 { grad + param * decay } else { grad }
 }
+
+/// `beta1` and `beta2`.
+pub fn moment_attrs() -> Vec<AttrSpec> {
+    vec![
+        AttrSpec::float("beta1", "how much of the mean stays", 0.9).below(0.0, 1.0),
+        AttrSpec::float("beta2", "how much of the mean of squares stays", 0.999).below(0.0, 1.0),
+    ]
+}
+
+/// The next running means of gradients and of their squares: `β₁m + (1-β₁)g` and `β₂v + (1-β₂)g²`.
+pub fn moments(grad: E, m: E, v: E, attrs: &Attrs) -> [E; 2] {
+    let (beta1, beta2) = (attrs.float("beta1"), attrs.float("beta2"));
+    [m * beta1 + grad * (1.0 - beta1), v * beta2 + grad * grad * (1.0 - beta2)]
+}
+
+/// `1 - βᵗ` as `-expm1(t · ln β)`, in the type of `like`. The plain form loses its digits while t is small.
+pub fn correction(b: &mut Builder, beta: f64, like: Value) -> Value {
+    let step = b.step();
+    let t = b.cast(step, b.dtype(like));
+    b.map(&[t], |t| -((t[0] + 1.0) * beta.ln()).expm1())
+}

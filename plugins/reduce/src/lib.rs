@@ -3,29 +3,29 @@
 mod argmax;
 mod axes;
 mod bincount;
-mod cross_entropy;
 mod cumsum;
 mod extremes;
 mod folds;
 mod l2_norm;
 mod log_sum_exp;
+mod loss;
 mod mean;
-mod nll_loss;
-mod rows;
 mod softmax;
 mod spread;
 mod statistics;
 
 pub use argmax::{argmax, argmin};
 pub use bincount::bincount;
-pub use cross_entropy::{cross_entropy, cross_entropy_rows};
 pub use cumsum::cumsum;
 pub use extremes::{max, min};
 pub use folds::{amax, amin, prod, sum};
 pub use l2_norm::rowwise_l2_norm;
 pub use log_sum_exp::log_sum_exp;
+pub use loss::{
+    bce_with_logits, contrastive_loss, cross_entropy, cross_entropy_rows, hinge_loss, huber_loss, kl_div,
+    l1_loss, mse_loss, nll_loss, triplet_loss,
+};
 pub use mean::mean;
-pub use nll_loss::nll_loss;
 pub use softmax::{log_softmax, softmax};
 pub use spread::{std, var};
 pub use statistics::statistics;
@@ -41,7 +41,7 @@ impl Plugin for Reduce {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        vec![
+        let reductions = vec![
             sum(),
             mean(),
             prod(),
@@ -60,10 +60,8 @@ impl Plugin for Reduce {
             bincount(),
             softmax(),
             log_softmax(),
-            nll_loss(),
-            cross_entropy_rows(),
-            cross_entropy(),
-        ]
+        ];
+        reductions.into_iter().chain(loss::ops()).collect()
     }
 }
 

@@ -1,10 +1,13 @@
-//! Shape and linear-algebra ops.
+//! Shape and linear-algebra ops, recurrent cells.
 
 mod broadcast_to;
 mod concat;
 mod factories;
+mod gates;
 mod gemm;
+mod gru_cell;
 mod linear;
+mod lstm_cell;
 mod matmul;
 mod permute;
 mod reshape;
@@ -16,7 +19,9 @@ pub use broadcast_to::broadcast_to;
 pub use concat::{concat, stack};
 pub use factories::{arange, full, ones, zeros};
 pub use gemm::{addmm, gemm};
+pub use gru_cell::gru_cell;
 pub use linear::linear;
+pub use lstm_cell::lstm_cell;
 pub use matmul::{matmul, mm};
 pub use permute::{permute, transpose};
 pub use reshape::{flatten, reshape};
@@ -26,7 +31,7 @@ pub use weighted_sum::weighted_sum;
 
 use engine_core::op::{OpForm, Plugin};
 
-/// Shape and linear-algebra ops.
+/// Shape and linear-algebra ops, recurrent cells.
 pub struct Tensor;
 
 impl Plugin for Tensor {
@@ -57,6 +62,8 @@ impl Plugin for Tensor {
             addmm(),
             linear(),
             weighted_sum(),
+            gru_cell(),
+            lstm_cell(),
         ]
     }
 }
@@ -65,9 +72,10 @@ impl Plugin for Tensor {
 mod tests {
     use super::*;
     use engine_core::testing;
+    use engine_math::Math;
 
     #[test]
     fn examples_gradients_and_recorded_cases_hold() {
-        testing::assert_families(&[&Tensor], include_str!("../../../tests/examples/tensor.json"));
+        testing::assert_families(&[&Math, &Tensor], include_str!("../../../tests/examples/tensor.json"));
     }
 }

@@ -7,6 +7,7 @@ mod cast;
 mod clamp;
 mod comparison;
 mod copy;
+mod detach;
 mod full_like;
 mod functions;
 mod isnan;
@@ -49,6 +50,7 @@ pub(crate) fn ops() -> Vec<OpForm> {
         rounding::round(),
         rounding::frac(),
         copy::copy(),
+        detach::detach(),
         full_like::full_like(),
         cast::cast(),
         isnan::isnan(),

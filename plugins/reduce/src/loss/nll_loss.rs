@@ -1,6 +1,6 @@
 //! The negative log-likelihood.
 
-use crate::rows::{attrs, expect_per_class, masked, pick, reduce, row_type, targets};
+use super::rows::{attrs, expect_per_class, masked, pick, reduce, row_type, targets};
 use engine_core::ir::{Type, Unary};
 use engine_core::op::OpForm;
 

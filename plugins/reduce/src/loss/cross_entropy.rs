@@ -1,6 +1,6 @@
 //! Cross-entropy of logits against classes.
 
-use crate::rows::{Targets, attrs, expect_per_class, ignore_index, masked, pick, reduce, row_type, targets};
+use super::rows::{Targets, attrs, expect_per_class, ignore_index, masked, pick, reduce, row_type, targets};
 use engine_core::ir::{Attr, Attrs, Builder, DType, E, Monoid, Type, Unary, Value};
 use engine_core::op::{Grad, GradCall, Lowering, OpForm, TypeIssue};
 use std::f64::consts::LN_2;
