@@ -80,11 +80,6 @@ fn inconsistent_declarations_are_errors() {
         Code::E0206,
         "stage `train` says nothing about how parameters change",
     );
-    says(
-        |pipeline| train(pipeline).state = vec![("w".into(), "w".into())],
-        Code::E0206,
-        "stage `train` has an optimizer and `state`, which both update `w`",
-    );
     says(|pipeline| pipeline.data.clear(), Code::E0202, "there is no data source `digits`");
     says(
         |pipeline| train(pipeline).data = SplitRef { data: "digit".into(), split: "train".into() },

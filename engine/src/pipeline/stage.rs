@@ -2,7 +2,7 @@
 
 use super::declarations::{DataDecl, InputDecl, ParamDecl};
 use crate::diag::{Code, Span};
-use crate::ir::{Graph, InputKind, Symbol};
+use crate::ir::{Graph, Symbol};
 use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use std::any::Any;
@@ -44,11 +44,6 @@ impl Pipeline {
             (None, Some((_, name))) => format!("d.{name}").into(),
             (None, None) => path.into(),
         }
-    }
-
-    /// Whether optimizers update the parameter of that name. `false` for other state.
-    pub fn is_trained(&self, name: &str) -> bool {
-        self.params.iter().any(|param| *param.name == *name && param.kind == InputKind::Param)
     }
 }
 

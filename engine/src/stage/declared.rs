@@ -96,23 +96,14 @@ pub(super) fn expect_data(pipeline: &Pipeline, name: &Symbol) -> Result<(), Stag
     Err(issue(Code::E0202, format!("there is no data source `{name}`"), help))
 }
 
-/// A training stage has an optimizer or updates of state. Beside an optimizer, only state that it does not train is
-/// updated. Batches whose gradients are averaged need an optimizer.
-pub(super) fn expect_one_way(name: &str, train: &TrainStage, pipeline: &Pipeline) -> Result<(), StageIssue> {
-    let by_hand = train.state.iter().find(|(state, _)| pipeline.is_trained(state));
-    let (message, help) = match (&train.optimizer, by_hand) {
-        (Some(_), None) => return Ok(()),
-        (Some(_), Some((state, _))) => {
-            let help = format!("leave `{state}` out of `state`, or declare it with `state: true`");
-            (format!("has an optimizer and `state`, which both update `{state}`"), help)
-        }
-        (None, _) if train.state.is_empty() => {
-            ("says nothing about how parameters change".to_owned(), "give it an optimizer".to_owned())
-        }
-        (None, _) if train.accumulate <= 1 => return Ok(()),
-        (None, _) => {
-            ("averages gradients and has no optimizer".to_owned(), "give it an optimizer".to_owned())
-        }
+/// A training stage has an optimizer or updates of state; batches whose gradients are averaged need the former.
+pub(super) fn expect_one_way(name: &str, train: &TrainStage) -> Result<(), StageIssue> {
+    let (message, help) = match (&train.optimizer, train.state.is_empty()) {
+        (Some(_), true) => return Ok(()),
+        (None, false) if train.accumulate <= 1 => return Ok(()),
+        (None, false) => ("averages gradients and has no optimizer", "give it an optimizer"),
+        (Some(_), false) => ("has an optimizer and updates of state", "leave one of them out"),
+        (None, true) => ("says nothing about how parameters change", "give it an optimizer"),
     };
     Err(issue(Code::E0206, format!("stage `{name}` {message}"), help))
 }

@@ -18,7 +18,7 @@ impl StageKind for TrainStage {
         if let Some(evaluation) = &self.evaluate {
             expect_data(pipeline, &evaluation.data.data)?;
         }
-        expect_one_way(name, self, pipeline)?;
+        expect_one_way(name, self)?;
         expect_state(pipeline, &self.state)
     }
 

@@ -48,7 +48,7 @@ impl StageReader<'_> {
 
         let span = value.head().map_or(value.span, |head| head.span);
         let has_optimizer = optimizer != Some(None);
-        self.check_update(span, has_optimizer, state.as_deref());
+        self.check_update(span, has_optimizer, state.as_ref().map(|state| !state.is_empty()));
         if !has_optimizer && accumulates {
             let message = "`accumulate` needs an optimizer, which the gradients go to";
             let help = "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`";
@@ -116,19 +116,15 @@ impl StageReader<'_> {
         Some(metrics)
     }
 
-    /// Reports a parameter that both an optimizer and `state` update, and a stage with neither. Unreadable updates count as
-    /// either.
-    fn check_update(&mut self, span: Span, has_optimizer: bool, state: Option<&[Named]>) {
-        let by_hand = state.and_then(|links| links.iter().find(|(name, _)| self.pipeline.is_trained(name)));
-        let (message, help) = match (has_optimizer, state, by_hand) {
-            (true, _, Some((name, _))) => (
-                format!("the optimizer and `state` both update `{name}`"),
-                format!("leave `{name}` out of `state`, or declare it with `state: true`"),
-            ),
-            (false, Some([]), _) => (
-                "the stage says nothing about how parameters change".to_owned(),
-                "add `optimizer: Adam(lr: 1e-3)`".to_owned(),
-            ),
+    /// Reports a stage with both an optimizer and updates of state, or with neither. Unreadable updates count as either.
+    fn check_update(&mut self, span: Span, has_optimizer: bool, has_state: Option<bool>) {
+        let (message, help) = match (has_optimizer, has_state) {
+            (true, Some(true)) => {
+                ("the stage has an optimizer and updates of state", "leave one of them out")
+            }
+            (false, Some(false)) => {
+                ("the stage says nothing about how parameters change", "add `optimizer: Adam(lr: 1e-3)`")
+            }
             _ => return,
         };
         self.error(Code::E0206, span, message, help);

@@ -247,35 +247,3 @@ fn state_that_is_only_written_is_told_as_that() {
     check_faults(&file(r#""next": "x + prev""#, r#""next""#), expect![""]);
     check_faults(&file(r#""next": "x + 1""#, r#""next", "prev""#), expect![""]);
 }
-
-/// An optimizer trains all parameters; the stage updates other state beside it.
-#[test]
-fn an_optimizer_goes_with_updates_of_state_that_it_does_not_train() {
-    let file = |state: &str| {
-        format!(
-            r#"(
-    data: {{"digits": (source: "mnist")}},
-    inputs: {{"x": (type: "f32[B, 4]", from: "digits.images")}},
-    params: {{"w": "f32[4]", "n": (type: "i32[]", state: true)}},
-    nodes: {{"loss": "mean(x * w)", "next": "n + 1", "half": "w / 2"}},
-    stages: {{
-        "a": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {{{state}}}),
-        "b": Run(outputs: ["n", "half"]),
-    }},
-)"#
-        )
-    };
-    check_faults(&file(r#""n": "next""#), expect![""]);
-    check_faults(
-        &file(r#""n": "next", "w": "half""#),
-        expect![[r#"
-        error[E0206]: the optimizer and `state` both update `w`
-          ┌─ mnist.ron:7:14
-          │
-        7 │         "a": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"n": "next", "w": "half"}),
-          │              ^^^^^
-          │
-          = help: leave `w` out of `state`, or declare it with `state: true`
-    "#]],
-    );
-}
