@@ -15,6 +15,8 @@ use std::collections::HashMap;
 mod models;
 #[path = "common/parsed.rs"]
 mod parsed;
+#[path = "numbers/stepping.rs"]
+mod stepping;
 
 use parsed::parsed;
 

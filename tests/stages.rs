@@ -15,6 +15,8 @@ use indexmap::IndexMap;
 mod offline;
 #[path = "stages/random.rs"]
 mod random;
+#[path = "stages/state.rs"]
+mod state;
 
 fn session(text: &str, options: Options) -> Session {
     offline::session(text, devices::open(Choice::Cpu, Some(2)).unwrap().device, options)

@@ -91,7 +91,7 @@ fn read_plugin(root: &Ron, functions: &mut Functions, registry: &mut Registry, d
 fn read_pipeline(
     root: &Ron,
     file_name: &str,
-    functions: Functions,
+    mut functions: Functions,
     registry: &mut Registry,
     diags: &mut Diagnostics,
 ) -> Option<Pipeline> {
@@ -106,7 +106,6 @@ fn read_pipeline(
     let numerics = fields.optional("numerics").and_then(|v| v.choice("`numerics`", &numerics, diags));
     let deterministic = fields.optional("deterministic").and_then(|v| v.boolean("`deterministic`", diags));
     let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
-    let mut functions = functions;
     if let Some(value) = fields.optional("functions") {
         functions.define(value, &dims, registry, diags);
     }
@@ -141,6 +140,7 @@ fn read_pipeline(
         params: params.into_iter().filter_map(|(.., param)| param).collect(),
         first_results: scope.names_at(first_results, &graph),
         graph,
+        updates: vec![],
         stages: vec![],
     };
     if let Some(value) = stages {

@@ -24,7 +24,7 @@ pub struct TrainStage {
     pub metrics: Vec<(Symbol, Symbol)>,
     /// The optimizer; `None` if `state` spells the update out.
     pub optimizer: Option<OptimizerDecl>,
-    /// State assigned by hand: (parameter or state, node that is its next value).
+    /// State assigned by hand: (state, node that is its next value). Without an optimizer, a parameter may stand for a state.
     pub state: Vec<(Symbol, Symbol)>,
     /// Gradients are scaled down so that their global 2-norm is at most this.
     pub clip_norm: Option<f64>,

@@ -16,6 +16,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod training;
+mod updates;
 
 pub use crate::pipeline::{StageIssue, monitored};
 pub use declared::expect_declared;

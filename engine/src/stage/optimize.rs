@@ -9,21 +9,31 @@ use crate::ir::{
 };
 use crate::op::{Registry, Role};
 use crate::pass::sound;
-use crate::pipeline::{OptimizerDecl, Schedule, TrainStage};
+use crate::pipeline::{OptimizerDecl, ParamDecl, Schedule, TrainStage};
 use std::collections::HashSet;
 use std::sync::Arc;
+
+/// The steps that an optimizer takes in a stage.
+pub struct Steps<'s> {
+    /// The stage.
+    pub stage: &'s TrainStage,
+    /// Its optimizer.
+    pub optimizer: &'s OptimizerDecl,
+    /// The parameters that it changes.
+    pub trained: &'s [Symbol],
+    /// Number of steps, which schedules refer to.
+    pub n_steps: usize,
+}
 
 /// The graph with gradients of its first output and a step of the optimizer.
 pub fn optimize(
     graph: &Graph,
-    stage: &TrainStage,
-    optimizer: &OptimizerDecl,
-    total_steps: usize,
+    steps: &Steps,
     more: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let (mut builder, params, grads) = gradients(graph, more, registry)?;
-    step_params(&mut builder, stage, optimizer, total_steps, (&params, grads))?;
+    let (mut builder, params, grads) = gradients(graph, steps, more, registry)?;
+    step_params(&mut builder, steps, (&params, grads))?;
     Ok(sound("gradient", Level::Bound, builder.graph))
 }
 
@@ -31,11 +41,12 @@ pub fn optimize(
 /// Half-precision gradients are added up in single precision.
 pub fn accumulate(
     graph: &Graph,
-    n_batches: usize,
+    steps: &Steps,
     more: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let (mut b, params, grads) = gradients(graph, more, registry)?;
+    let (mut b, params, grads) = gradients(graph, steps, more, registry)?;
+    let n_batches = steps.stage.accumulate;
     for (param, grad) in params.into_iter().zip(grads) {
         let total = total_of(&mut b, param)?;
         let dtype = b.dtype(total);
@@ -47,25 +58,26 @@ pub fn accumulate(
     Ok(b.graph)
 }
 
-/// A step of the optimizer by the averaged gradients, and zeros in their place. Of `graph`, only the parameters count.
+/// A step of the optimizer by the averaged gradients, and zeros in their place. `graph` updates states beside the
+/// parameters, whose types are those of the declarations.
 pub fn apply(
-    graph: &Graph,
-    stage: &TrainStage,
-    optimizer: &OptimizerDecl,
-    total_steps: usize,
+    graph: Graph,
+    steps: &Steps,
+    declared: &[ParamDecl],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let mut b = Builder::new(Graph::new(graph.name.clone()), registry);
+    let mut b = Builder::new(graph, registry);
     let (mut params, mut grads, mut totals) = (vec![], vec![], vec![]);
-    for (id, _) in graph.inputs().filter(|(_, kind)| *kind == InputKind::Param) {
-        let param = b.input(graph.nodes[id].name(), InputKind::Param, graph.ty(Value::of(id)).clone());
+    for decl in declared.iter().filter(|decl| steps.trained.contains(&decl.name)) {
+        let known = b.graph.find(&decl.name);
+        let param = known.unwrap_or_else(|| b.input(&decl.name, InputKind::Param, decl.ty.clone()));
         let total = total_of(&mut b, param)?;
         let dtype = b.dtype(param);
         grads.push(b.cast(total, dtype));
         params.push(param);
         totals.push(total);
     }
-    step_params(&mut b, stage, optimizer, total_steps, (&params, grads))?;
+    step_params(&mut b, steps, (&params, grads))?;
     for total in totals {
         let next = b.full_like(total, 0.0);
         b.graph.state.push(StateLink { input: total.node, next });
@@ -82,16 +94,19 @@ fn total_of(b: &mut Builder, param: Value) -> Result<Value, StageIssue> {
     own_input(b, &name, InputKind::State, ty)
 }
 
-/// The graph with the gradients of its first output by its parameters, and as outputs (name, node) those by more nodes.
+/// The graph with the gradients of its first output by parameters, and as outputs (name, node) those by more nodes.
 fn gradients<'r>(
     graph: &Graph,
+    steps: &Steps,
     more: &[(Symbol, Symbol)],
     registry: &'r Registry,
 ) -> Result<(Builder<'r>, Vec<Value>, Vec<Value>), StageIssue> {
     let loss = graph.outputs[0].1;
     check_loss(graph, loss)?;
-    let params: Vec<Value> =
-        graph.inputs().filter(|(_, kind)| *kind == InputKind::Param).map(|(id, _)| Value::of(id)).collect();
+    let is_trained = |(id, kind): &(usize, InputKind)| {
+        *kind == InputKind::Param && steps.trained.contains(graph.nodes[*id].name())
+    };
+    let params: Vec<Value> = graph.inputs().filter(is_trained).map(|(id, _)| Value::of(id)).collect();
     let is_more = |value: &Value| graph.ty(*value).dtype.is_float() && !params.contains(value);
     let found = more.iter().filter_map(|(name, node)| Some((name, graph.find(node).filter(is_more)?)));
     let (names, by): (Vec<&Symbol>, Vec<Value>) = found.unzip();
@@ -172,17 +187,16 @@ fn name_gradients(b: &mut Builder, params: &[Value], grads: Vec<Value>, forward:
 
 fn step_params(
     builder: &mut Builder,
-    stage: &TrainStage,
-    optimizer: &OptimizerDecl,
-    total_steps: usize,
+    steps: &Steps,
     (params, grads): (&[Value], Vec<Value>),
 ) -> Result<(), StageIssue> {
-    let grads = match stage.clip_norm {
+    let optimizer = steps.optimizer;
+    let grads = match steps.stage.clip_norm {
         Some(most) => clip(builder, &grads, most),
         None => grads,
     };
     builder.set_scope("lr", None);
-    let lr = schedule(builder, &optimizer.lr, total_steps);
+    let lr = schedule(builder, &optimizer.lr, steps.n_steps);
     params.iter().zip(grads).try_for_each(|(&param, grad)| update(builder, optimizer, param, grad, lr))
 }
 

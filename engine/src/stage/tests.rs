@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+mod beside;
 mod by_hand;
 
 use super::*;
@@ -64,6 +65,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         params: vec![w],
         graph: parse(text, registry).unwrap(),
         first_results: vec![],
+        updates: vec![],
         stages: vec![],
     }
 }
@@ -267,7 +269,9 @@ fn the_gradient_of_a_parameter_has_a_name() {
     let mut graph = parse(text, &registry).unwrap();
     graph.outputs.push(("loss".into(), graph.find("loss").unwrap()));
     let optimizer = stage.optimizer.as_ref().unwrap();
-    let graph = optimize::optimize(&graph, &stage, optimizer, 1, &[], &registry).unwrap();
+    let trained = ["a", "b", "c", "e"].map(Symbol::from);
+    let steps = optimize::Steps { stage: &stage, optimizer, trained: &trained, n_steps: 1 };
+    let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);
     assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));
     assert_ne!(names[2], "d.c");

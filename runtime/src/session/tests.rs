@@ -86,6 +86,7 @@ fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
         }],
         graph,
         first_results: vec![],
+        updates: vec![],
         stages: stages.collect(),
     }
 }

@@ -91,6 +91,14 @@ impl Runnable for TrainStage {
         compiling.compile(&Request::Training { stage: self, data: &shape, rows })
     }
 
+    fn compile_end(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        if self.accumulate <= 1 {
+            return Ok(None);
+        }
+        let shape = (compiling.shape)(&self.data)?;
+        compiling.compile(&Request::Applying { stage: self, data: &shape })
+    }
+
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
         session.prefetch(&self.data)?;
         let shape = session.resident.shape(&self.data)?;
@@ -142,7 +150,7 @@ impl Session {
         if stage.accumulate > 1 {
             let plan = planner.plan_for(name, &Request::Applying { stage, data: shape })?;
             let executable = self.prepare(name, &plan.plan, DataInputs::None)?;
-            batches.end_steps_with(Ready { plan, executable });
+            batches.end_steps_with(Ready { plan, executable }, &self.pipeline.params);
             self.state.clear(&batches.used_up)?;
         }
         Ok(batches)

@@ -30,7 +30,8 @@ impl StageReader<'_> {
         let loss = fields.required("loss", StageReader::loss);
         let metrics = fields.or("metrics", vec![], |reader, v, _| reader.train_metrics(v, loss.as_ref()));
         let optimizer = fields.optional("optimizer", StageReader::optimizer);
-        let state = fields.or("state", vec![], StageReader::state);
+        let has_optimizer = optimizer != Some(None);
+        let state = fields.or("state", vec![], |reader, v, what| reader.links(v, what, has_optimizer));
         let clip_norm = fields.optional("clip_norm", StageReader::positive);
         let accumulates = accumulate.is_some_and(|n| n > 1);
         let default = if accumulates { LastBatch::Drop } else { LastBatch::Short };
@@ -47,12 +48,9 @@ impl StageReader<'_> {
         fields.finish();
 
         let span = value.head().map_or(value.span, |head| head.span);
-        let has_optimizer = optimizer != Some(None);
-        self.check_update(span, has_optimizer, state.as_ref().map(|state| !state.is_empty()));
-        if !has_optimizer && accumulates {
-            let message = "`accumulate` needs an optimizer, which the gradients go to";
-            let help = "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`";
-            self.error(Code::E0206, span, message, help);
+        if !has_optimizer {
+            // Unreadable updates count as some.
+            self.check_update(span, state.as_ref().is_none_or(|state| !state.is_empty()), accumulates);
         }
         let train = TrainStage {
             data: data?,
@@ -116,18 +114,17 @@ impl StageReader<'_> {
         Some(metrics)
     }
 
-    /// Reports a stage with both an optimizer and updates of state, or with neither. Unreadable updates count as either.
-    fn check_update(&mut self, span: Span, has_optimizer: bool, has_state: Option<bool>) {
-        let (message, help) = match (has_optimizer, has_state) {
-            (true, Some(true)) => {
-                ("the stage has an optimizer and updates of state", "leave one of them out")
-            }
-            (false, Some(false)) => {
-                ("the stage says nothing about how parameters change", "add `optimizer: Adam(lr: 1e-3)`")
-            }
-            _ => return,
-        };
-        self.error(Code::E0206, span, message, help);
+    /// Reports a stage without an optimizer that also has no updates of state, or that averages gradients.
+    fn check_update(&mut self, span: Span, has_state: bool, accumulates: bool) {
+        if !has_state {
+            let message = "the stage says nothing about how parameters change";
+            self.error(Code::E0206, span, message, "add `optimizer: Adam(lr: 1e-3)`");
+        }
+        if accumulates {
+            let message = "`accumulate` needs an optimizer, which the gradients go to";
+            let help = "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`";
+            self.error(Code::E0206, span, message, help);
+        }
     }
 
     // ---- The best epoch.
