@@ -13,6 +13,8 @@ use indexmap::IndexMap;
 
 #[path = "common/offline.rs"]
 mod offline;
+#[path = "stages/optimizers.rs"]
+mod optimizers;
 #[path = "stages/random.rs"]
 mod random;
 #[path = "stages/state.rs"]

@@ -3,6 +3,7 @@
 mod declarations;
 mod metric;
 mod monitor;
+mod optimizer;
 mod schedule;
 mod stage;
 mod stages;
@@ -12,7 +13,8 @@ pub use declarations::{DataDecl, Init, InputDecl, Mode, ParamDecl, SplitRef};
 pub use metric::{RowIds, SearchMetric};
 pub(crate) use monitor::evaluation_is_missing;
 pub use monitor::monitored;
+pub use optimizer::{GroupRule, OptimizerDecl, ParamGroup, expect_match};
 pub use schedule::{Schedule, ScheduleForm, Setting, SettingKind};
 pub use stage::{Pipeline, Stage, StageData, StageIssue, StageKind};
 pub use stages::{Evaluation, Given, LoadName, LoadStage, PredictStage, RunStage, SaveStage, SearchStage};
-pub use train::{CheckpointDecl, EarlyStop, Goal, LastBatch, Monitor, OptimizerDecl, TrainStage};
+pub use train::{CheckpointDecl, EarlyStop, Goal, LastBatch, Monitor, TrainStage};

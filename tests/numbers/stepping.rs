@@ -3,11 +3,17 @@
 use super::{near, numbers};
 use crate::parsed::parsed;
 use engine::Engine;
+use engine::core::compile::Options;
 use engine::core::ir::{DType, Type};
 use engine::core::op::Registry;
 use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::pipeline::{Pipeline, TrainStage};
 use engine::core::stage::{self, Rows, SplitShape};
+use engine::devices::{self, Choice};
+use engine::runtime::data::npz;
+use engine::runtime::data::source::{InMemory, LoadContext, Split};
+use engine::runtime::tensor::HostTensor;
+use indexmap::IndexMap;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 
@@ -113,5 +119,89 @@ fn states_beside_an_optimizer_agree_with_pytorch() {
         let losses = take_steps(&pipeline, &data, &mut values, 20, &registry);
         let names = ["w", "v", "w_average", "v_average", "mean", "var"];
         check(&format!("accumulate {accumulate}"), (&losses, &values), case, &names);
+    }
+}
+
+const GROUPS: &str = include_str!("../examples/groups.json");
+const PARAMS: [(&str, &[usize]); 4] =
+    [("embed.w", &[2, 3]), ("embed.bias", &[3]), ("head.w", &[3, 3]), ("head.bias", &[3])];
+
+/// The network of `tests/examples/groups.py`, trained as in the case for so many epochs of one step.
+fn network(case: &Json, dtype: &str, n_epochs: usize, more: [&str; 2]) -> String {
+    let optimizer = case["optimizer"].as_str().unwrap();
+    let [before, after] = more;
+    format!(
+        r#"(
+        data: {{"points": (source: "points")}},
+        inputs: {{
+            "x": (type: "{dtype}[B, 2]", from: "points.x"), "t": (type: "{dtype}[B, 3]", from: "points.t"),
+        }},
+        params: {{
+            "embed.w": "{dtype}[2, 3]", "embed.bias": "{dtype}[3]",
+            "head.w": "{dtype}[3, 3]", "head.bias": "{dtype}[3]",
+        }},
+        nodes: {{
+            "y": "tanh(x @ embed.w + embed.bias) @ head.w + head.bias",
+            "loss": "mean(square(y - t))",
+        }},
+        stages: {{
+            {before}
+            "train": Train(
+                data: "points.train", batch: 4, epochs: {n_epochs}, loss: "loss", optimizer: {optimizer},
+            ),
+            {after}
+        }},
+    )"#
+    )
+}
+
+#[test]
+fn groups_of_parameters_agree_with_pytorch() {
+    let recorded: Json = serde_json::from_str(GROUPS).unwrap();
+    for case in recorded["cases"].as_array().unwrap() {
+        let mut registry = Engine::new().registry;
+        let pipeline = parsed("groups.ron", network(case, "f32", 1, ["", ""]), &mut registry);
+        let of =
+            |name: &str, extents: &[usize]| OracleTensor::new(DType::F32, extents, &numbers(&recorded[name]));
+        let mut values: Values =
+            PARAMS.iter().map(|(name, extents)| ((*name).to_owned(), of(name, extents))).collect();
+        values.insert("points.x".to_owned(), of("x", &[4, 2]));
+        values.insert("points.t".to_owned(), of("t", &[4, 3]));
+        let data = points(4, &[("x", &[2]), ("t", &[3])]);
+        let losses = take_steps(&pipeline, &data, &mut values, 20, &registry);
+        let title = case["title"].as_str().unwrap();
+        check(title, (&losses, &values), case, &PARAMS.map(|(name, _)| name));
+    }
+}
+
+/// As a run does it, on the CPU, from initial parameters in a file.
+#[test]
+fn runs_with_groups_agree_with_pytorch() {
+    let recorded: Json = serde_json::from_str(GROUPS).unwrap();
+    let of =
+        |name: &str, extents: &[usize]| HostTensor::from_slice(extents, &numbers(&recorded[name])).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("start.npz");
+    let start: IndexMap<String, HostTensor> =
+        PARAMS.iter().map(|(name, extents)| ((*name).to_owned(), of(name, extents))).collect();
+    npz::write(&start, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    let rows = [("x".to_owned(), of("x", &[4, 2])), ("t".to_owned(), of("t", &[4, 3]))];
+    let rows = Split::new(IndexMap::from(rows)).unwrap();
+    for case in recorded["cases"].as_array().unwrap() {
+        let load = format!(r#""start": Load(path: {path:?}),"#);
+        let show = r#""after": Run(outputs: ["embed.w", "embed.bias", "head.w", "head.bias"]),"#;
+        let source = InMemory::new("points").split("train", rows.clone());
+        let mut engine = Engine::new().source(source).unwrap();
+        let pipeline = engine.read("groups.ron", &network(case, "f64", 20, [&load, show])).unwrap();
+        let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
+        let data = LoadContext::offline_in("no/such/folder".as_ref());
+        let session = engine.session(pipeline, device, &data, Options::default(), &mut |_| {});
+        let outputs = session.unwrap().run_stages(None, &mut |_| {}).unwrap().outputs;
+        for (name, _) in PARAMS {
+            let (found, expected) = (outputs[name].values.to_f64(), numbers(&case[name]));
+            let largest = expected.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+            let near = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 1e-6 * largest);
+            assert!(near, "{}: {name} is {found:?}, not {expected:?}", case["title"]);
+        }
     }
 }

@@ -303,6 +303,7 @@ const FIELDS: &[&str] = &[
     "train.optimizer.eps",
     "train.optimizer.weight_decay",
     "train.optimizer.decay_bias",
+    "train.optimizer.groups",
     "train.clip_norm",
     "train.last_batch",
     "train.evaluate",

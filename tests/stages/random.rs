@@ -132,8 +132,21 @@ fn optimizer() -> BoxedStrategy<String> {
         ("momentum", 0.15, real()),
         ("weight_decay", 0.2, real()),
         ("decay_bias", 0.2, words(&["true", "false"])),
+        ("groups", 0.2, groups()),
     ];
     (heads, group("", fields)).prop_map(|(head, fields)| head + &fields).boxed()
+}
+
+fn groups() -> BoxedStrategy<String> {
+    let fields = vec![
+        ("params", 0.97, words(&["\"w\"", "\"*\"", "[\"v\", \"w*\"]", "\"z*\"", "3"])),
+        ("frozen", 0.2, words(&["true", "false"])),
+        ("lr", 0.3, prop_oneof![2 => real(), 1 => schedule()].boxed()),
+        ("weight_decay", 0.2, real()),
+    ];
+    prop::collection::vec(group("", fields), 0..3)
+        .prop_map(|groups| format!("[{}]", groups.join(", ")))
+        .boxed()
 }
 
 fn schedule() -> BoxedStrategy<String> {

@@ -1,7 +1,7 @@
 //! What a `Train` stage says.
 
-use super::{Evaluation, Mode, Schedule, SplitRef};
-use crate::ir::{Attrs, Symbol};
+use super::{Evaluation, Mode, OptimizerDecl, SplitRef};
+use crate::ir::Symbol;
 
 /// A training stage.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,19 +78,6 @@ pub struct EarlyStop {
     pub min_delta: f64,
     /// Whether the state of the best epoch is restored when training ends, for any reason.
     pub restore_best: bool,
-}
-
-/// An optimizer op and its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OptimizerDecl {
-    /// A registered op of role `Optimizer`.
-    pub op: String,
-    /// Its attributes, defaults filled in.
-    pub attrs: Attrs,
-    /// The learning rate by step.
-    pub lr: Schedule,
-    /// Parameters of at most one axis are exempt from the `weight_decay` attribute if this is false.
-    pub decay_bias: bool,
 }
 
 /// Where and how often checkpoints are written.

@@ -4,7 +4,7 @@
 use super::StageIssue;
 use crate::diag::{Code, nearest};
 use crate::ir::{InputKind, NodeOp, Symbol, Value};
-use crate::pipeline::{ParamDecl, Pipeline, TrainStage};
+use crate::pipeline::{ParamDecl, Pipeline, TrainStage, expect_match};
 use std::collections::HashSet;
 
 /// Looks for declarations that do not go together.
@@ -102,7 +102,11 @@ pub(super) fn expect_data(pipeline: &Pipeline, name: &Symbol) -> Result<(), Stag
 /// settings of an optimizer go together.
 pub(super) fn expect_one_way(name: &str, train: &TrainStage, pipeline: &Pipeline) -> Result<(), StageIssue> {
     let (message, help) = match (&train.optimizer, train.state.is_empty()) {
-        (Some(_), _) => return expect_untrained(pipeline, &train.state),
+        (Some(optimizer), _) => {
+            let patterns = optimizer.groups.iter().flat_map(|group| &group.params);
+            patterns.into_iter().try_for_each(|pattern| expect_match(pipeline, pattern))?;
+            return expect_untrained(pipeline, &train.state);
+        }
         (None, false) if train.accumulate <= 1 => return Ok(()),
         (None, false) => ("averages gradients and has no optimizer", "give it an optimizer"),
         (None, true) => ("says nothing about how parameters change", "give it an optimizer"),

@@ -9,7 +9,7 @@ use crate::ir::{
 };
 use crate::op::{Registry, Role};
 use crate::pass::sound;
-use crate::pipeline::{OptimizerDecl, ParamDecl, Schedule, TrainStage};
+use crate::pipeline::{GroupRule, OptimizerDecl, ParamDecl, Schedule, TrainStage};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -115,7 +115,10 @@ fn gradients<'r>(
     let (of_params, of_more) = differentiated.reached.split_at(params.len());
     if !of_params.contains(&true) {
         let message = format!("no parameter has a gradient of the loss `{}`", graph.name_of(loss));
-        let help = "a loss depends on trained parameters by floats: indices and truth values have no slope";
+        let help = match steps.optimizer.groups.iter().any(|group| group.rule == GroupRule::Frozen) {
+            true => "leave a parameter of the loss out of the frozen groups",
+            false => "a loss depends on trained parameters by floats: indices and truth values have no slope",
+        };
         let span = graph.nodes[loss.node].span;
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
@@ -195,9 +198,20 @@ fn step_params(
         Some(most) => clip(builder, &grads, most),
         None => grads,
     };
-    builder.set_scope("lr", None);
-    let lr = schedule(builder, &optimizer.lr, steps.n_steps);
-    params.iter().zip(grads).try_for_each(|(&param, grad)| update(builder, optimizer, param, grad, lr))
+    let mut rates: Vec<(&Schedule, Value)> = vec![];
+    for (&param, grad) in params.iter().zip(grads) {
+        let (attrs, lr) = optimizer.settings_of(builder.graph.name_of(param));
+        let known = rates.iter().find(|(known, _)| *known == lr).map(|(_, rate)| *rate);
+        let rate = known.unwrap_or_else(|| {
+            builder.set_scope("lr", None);
+            let rate = schedule(builder, lr, steps.n_steps);
+            rates.push((lr, rate));
+            rate
+        });
+        let attrs = attrs_for(attrs, optimizer.decay_bias, builder.ty(param));
+        update(builder, (&optimizer.op, attrs), [param, grad, rate])?;
+    }
+    Ok(())
 }
 
 fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {
@@ -246,29 +260,28 @@ pub fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
     }
 }
 
+/// A step of an optimizer op on a parameter, and on the op's states beside it.
 fn update(
     b: &mut Builder,
-    optimizer: &OptimizerDecl,
-    param: Value,
-    grad: Value,
-    lr: Value,
+    (op, attrs): (&str, Attrs),
+    [param, grad, lr]: [Value; 3],
 ) -> Result<(), StageIssue> {
     let name = b.graph.name_of(param).clone();
     let ty = b.ty(param).clone();
-    let form = b.registry().expect_op(&optimizer.op).map_err(|issue| StageIssue {
+    let form = b.registry().expect_op(op).map_err(|issue| StageIssue {
         code: Code::E0207,
         help: issue.help,
         ..StageIssue::new(issue.message, None)
     })?;
     let Role::Optimizer { slots } = &form.role else {
-        return Err(StageIssue::new(format!("`{}` is not an optimizer", optimizer.op), None));
+        return Err(StageIssue::new(format!("`{op}` is not an optimizer"), None));
     };
     let slot = |slot: &String| own_input(b, &format!("{name}.{slot}"), InputKind::State, ty.clone());
     let slots: Vec<Value> = slots.iter().map(slot).collect::<Result<_, _>>()?;
     let operands: Vec<Value> = [param, grad, lr].into_iter().chain(slots.iter().copied()).collect();
     b.set_scope(&name, None);
-    let next = b.call(&optimizer.op, &operands, attrs_for(optimizer, &ty)).map_err(|issue| {
-        let found = StageIssue::new(format!("`{}` of `{name}`: {}", optimizer.op, issue.message), None);
+    let next = b.call(op, &operands, attrs).map_err(|issue| {
+        let found = StageIssue::new(format!("`{op}` of `{name}`: {}", issue.message), None);
         StageIssue { help: issue.help, ..found }
     })?;
     for (state, next) in [param].into_iter().chain(slots).zip(next) {
@@ -282,10 +295,10 @@ fn update(
 }
 
 /// Biases and other vectors may be exempt from weight decay.
-fn attrs_for(optimizer: &OptimizerDecl, ty: &Type) -> Attrs {
-    let exempt = !optimizer.decay_bias && ty.rank() <= 1 && optimizer.attrs.0.contains_key("weight_decay");
+fn attrs_for(attrs: &Attrs, decay_bias: bool, ty: &Type) -> Attrs {
+    let exempt = !decay_bias && ty.rank() <= 1 && attrs.0.contains_key("weight_decay");
     match exempt {
-        true => optimizer.attrs.clone().with("weight_decay", Attr::Lit(Literal::Float(0.0))),
-        false => optimizer.attrs.clone(),
+        true => attrs.clone().with("weight_decay", Attr::Lit(Literal::Float(0.0))),
+        false => attrs.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod beside;
 mod by_hand;
+mod groups;
 
 use super::*;
 use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
@@ -93,6 +94,7 @@ fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
             attrs: Attrs::default(),
             lr,
             decay_bias: true,
+            groups: vec![],
         }),
         state: vec![],
         clip_norm,
@@ -127,6 +129,8 @@ fn run(graph: &Graph, registry: &Registry, w: f64, v: f64, step: i64) -> OracleR
         ("points.t".into(), floats(&T)),
         ("order".into(), OracleTensor::new(DType::I32, &[5], &ORDER)),
         ("w".into(), scalar(w)),
+        ("fit.slope".into(), scalar(w)),
+        ("fit.offset".into(), scalar(w)),
         ("w.v".into(), scalar(v)),
     ]);
     Oracle::new(registry).run(graph, &inputs, 0, step).unwrap()

@@ -58,11 +58,12 @@ fn all(pipeline: &Pipeline, stage: &TrainStage) -> Vec<(Symbol, Symbol)> {
     all
 }
 
-/// The parameters that the optimizer of a stage changes: those that the loss depends on.
+/// The parameters that the optimizer of a stage changes: those that the loss depends on, the frozen ones left out.
 pub(super) fn trained(pipeline: &Pipeline, stage: &TrainStage) -> Vec<Symbol> {
     let graph = &pipeline.graph;
     let reached = graph.reached(graph.find(&stage.loss));
     let is_param = |id: &usize| graph.nodes[*id].op == NodeOp::Input(InputKind::Param);
     let params = (0..graph.nodes.len()).filter(|id| reached[*id]).filter(is_param);
-    params.map(|id| graph.nodes[id].name().clone()).collect()
+    let is_frozen = |name: &Symbol| stage.optimizer.as_ref().is_some_and(|it| it.freezes(name));
+    params.map(|id| graph.nodes[id].name().clone()).filter(|name| !is_frozen(name)).collect()
 }
