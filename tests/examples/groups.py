@@ -18,7 +18,7 @@ START = {
 STEPS = 20
 
 
-def case(title, optimizer, make, schedules=None):
+def case(title, optimizer, make, clip_value=None, schedules=None):
     x, t = torch.tensor(X, dtype=torch.float64), torch.tensor(T, dtype=torch.float64)
     params = {name: torch.tensor(v, dtype=torch.float64, requires_grad=True) for name, v in START.items()}
     stepper, losses = make(params), []
@@ -28,11 +28,13 @@ def case(title, optimizer, make, schedules=None):
         h = torch.tanh(x @ params["embed.w"] + params["embed.bias"])
         loss = ((h @ params["head.w"] + params["head.bias"] - t) ** 2).mean()
         loss.backward()
+        if clip_value:
+            torch.nn.utils.clip_grad_value_(params.values(), clip_value)
         stepper.step()
         if schedule:
             schedule.step()
         losses.append(loss.item())
-    return {"title": title, "optimizer": optimizer, "losses": losses,
+    return {"title": title, "optimizer": optimizer, "clip_value": clip_value, "losses": losses,
             **{name: p.flatten().tolist() for name, p in params.items()}}
 
 
@@ -59,6 +61,7 @@ CASES = [
              {"params": [p["embed.w"]]},
          ], 0.1, momentum=0.8),
          schedules=[lambda s: 0.5 ** (s // 6), lambda s: math.exp(-0.05 * s), lambda s: math.exp(-0.05 * s)]),
+    case("clamped", "Sgd(lr: 0.3)", lambda p: SGD(p.values(), 0.3), clip_value=0.05),
 ]
 
 START = {name: torch.tensor(v, dtype=torch.float64).flatten().tolist() for name, v in START.items()}

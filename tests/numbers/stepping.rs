@@ -128,6 +128,7 @@ const PARAMS: [(&str, &[usize]); 4] =
 
 /// The network of `tests/examples/groups.py`, trained as in the case for so many epochs of one step.
 fn network(case: &Json, dtype: &str, n_epochs: usize, more: [&str; 2]) -> String {
+    let clip = case["clip_value"].as_f64().map_or(String::new(), |most| format!("clip_value: {most},"));
     let optimizer = case["optimizer"].as_str().unwrap();
     let [before, after] = more;
     format!(
@@ -147,7 +148,7 @@ fn network(case: &Json, dtype: &str, n_epochs: usize, more: [&str; 2]) -> String
         stages: {{
             {before}
             "train": Train(
-                data: "points.train", batch: 4, epochs: {n_epochs}, loss: "loss", optimizer: {optimizer},
+                data: "points.train", batch: 4, epochs: {n_epochs}, {clip} loss: "loss", optimizer: {optimizer},
             ),
             {after}
         }},

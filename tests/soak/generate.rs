@@ -305,6 +305,7 @@ const FIELDS: &[&str] = &[
     "train.optimizer.decay_bias",
     "train.optimizer.groups",
     "train.clip_norm",
+    "train.clip_value",
     "train.last_batch",
     "train.evaluate",
     "train.evaluate.data",

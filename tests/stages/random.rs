@@ -99,6 +99,7 @@ fn train() -> BoxedStrategy<String> {
             ("optimizer", 0.85, optimizer()),
             ("state", 0.15, links()),
             ("clip_norm", 0.2, real()),
+            ("clip_value", 0.1, real()),
             ("last_batch", 0.2, words(&["Drop", "Short"])),
             ("evaluate", 0.5, evaluate()),
             ("monitor", 0.3, monitor()),

@@ -28,6 +28,8 @@ pub struct TrainStage {
     pub state: Vec<(Symbol, Symbol)>,
     /// Gradients are scaled down so that their global 2-norm is at most this.
     pub clip_norm: Option<f64>,
+    /// Elements of gradients are clamped to at most this, and to at least its negative.
+    pub clip_value: Option<f64>,
     /// Rows that do not fill a batch.
     pub last_batch: LastBatch,
     /// Evaluated after every epoch.

@@ -102,6 +102,9 @@ pub(super) fn expect_data(pipeline: &Pipeline, name: &Symbol) -> Result<(), Stag
 /// settings of an optimizer go together.
 pub(super) fn expect_one_way(name: &str, train: &TrainStage, pipeline: &Pipeline) -> Result<(), StageIssue> {
     let (message, help) = match (&train.optimizer, train.state.is_empty()) {
+        (Some(_), _) if train.clip_norm.is_some() && train.clip_value.is_some() => {
+            ("clips gradients by value and by norm, which give different steps", "leave one of them out")
+        }
         (Some(optimizer), _) => {
             let patterns = optimizer.groups.iter().flat_map(|group| &group.params);
             patterns.into_iter().try_for_each(|pattern| expect_match(pipeline, pattern))?;

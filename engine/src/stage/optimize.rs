@@ -194,9 +194,10 @@ fn step_params(
     (params, grads): (&[Value], Vec<Value>),
 ) -> Result<(), StageIssue> {
     let optimizer = steps.optimizer;
-    let grads = match steps.stage.clip_norm {
-        Some(most) => clip(builder, &grads, most),
-        None => grads,
+    let grads = match (steps.stage.clip_value, steps.stage.clip_norm) {
+        (Some(most), _) => clip_values(builder, &grads, most),
+        (None, Some(most)) => clip(builder, &grads, most),
+        (None, None) => grads,
     };
     let mut rates: Vec<(&Schedule, Value)> = vec![];
     for (&param, grad) in params.iter().zip(grads) {
@@ -246,6 +247,16 @@ fn clip(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
             b.mul(grad, factor)
         })
         .collect()
+}
+
+/// All elements of gradients clamped to `-most..most`. NaN stays NaN.
+fn clip_values(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
+    let clamp = |&grad: &Value| {
+        let name = format!("{}.clipped", b.graph.name_of(grad));
+        b.set_scope(&name, None);
+        b.map(&[grad], |g| g[0].max(-most).min(most))
+    };
+    grads.iter().map(clamp).collect()
 }
 
 /// The value of a schedule at the current step, `f32[]`.

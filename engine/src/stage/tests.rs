@@ -98,6 +98,7 @@ fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
         }),
         state: vec![],
         clip_norm,
+        clip_value: None,
         last_batch: LastBatch::Short,
         evaluate: None,
         monitor: None,

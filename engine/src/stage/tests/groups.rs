@@ -1,4 +1,4 @@
-//! Groups of parameters.
+//! Groups of parameters, and clipped elements of gradients.
 
 use super::*;
 use crate::pipeline::{GroupRule, ParamGroup};
@@ -108,4 +108,23 @@ fn patterns_match_parameters_that_are_trained() {
     let issue = expect_declared(&pipeline).unwrap_err();
     assert_eq!((issue.code, &*issue.message), (Code::E0101, "`fit.ofset` matches no trained parameter"));
     assert!(issue.help.unwrap().starts_with("the nearest parameter is `fit.offset`"));
+}
+
+#[test]
+fn elements_of_gradients_are_clamped() {
+    let (_, slope) = by_hand(&[0, 1], 0.5);
+    for most in [1.0, 1e6] {
+        let clipped = TrainStage { clip_value: Some(most), ..stage(Schedule::constant(0.1), None) };
+        let next = train(&clipped, BATCHES, 0.5, 0.0, 0);
+        assert_close(next.state["w.v"].float(0), slope.clamp(-most, most));
+        let next = train(&clipped, BATCHES, f64::NAN, 0.0, 0);
+        assert!(next.state["w.v"].float(0).is_nan());
+    }
+    let both = TrainStage { clip_value: Some(1.0), ..stage(Schedule::constant(0.1), Some(1.0)) };
+    let registry = momentum();
+    let mut pipeline = pipeline(&registry);
+    pipeline.stages.push(crate::pipeline::Stage { name: "train".into(), kind: both.into(), span: None });
+    let issue = expect_declared(&pipeline).unwrap_err();
+    assert_eq!(issue.code, Code::E0206);
+    assert!(issue.message.starts_with("stage `train` clips gradients by value and by norm"));
 }

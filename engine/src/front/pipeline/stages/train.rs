@@ -33,6 +33,8 @@ impl StageReader<'_> {
         let has_optimizer = optimizer != Some(None);
         let state = fields.or("state", vec![], |reader, v, what| reader.links(v, what, has_optimizer));
         let clip_norm = fields.optional("clip_norm", StageReader::positive);
+        let clip_value = fields.optional("clip_value", StageReader::positive);
+        fields.expect_one_clip();
         let accumulates = accumulate.is_some_and(|n| n > 1);
         let default = if accumulates { LastBatch::Drop } else { LastBatch::Short };
         let last_batch =
@@ -64,6 +66,7 @@ impl StageReader<'_> {
             optimizer: optimizer?,
             state: state?,
             clip_norm: clip_norm?,
+            clip_value: clip_value?,
             last_batch: last_batch?,
             evaluate: evaluate?,
             monitor: monitor?,
@@ -190,6 +193,15 @@ impl StageReader<'_> {
 }
 
 impl StageFields<'_, '_> {
+    /// Reports two ways of clipping gradients, of which each changes the result of the other.
+    fn expect_one_clip(&mut self) {
+        if let (Some(norm), Some(value)) = (self.place("clip_norm"), self.place("clip_value")) {
+            let message = "gradients are clipped by value and by norm";
+            let error = self.reader.diags.error(Code::E0206, value, message);
+            error.also(norm, "the norm is given here").help("leave one of them out");
+        }
+    }
+
     /// Reports fields that need an evaluation, where the stage has none.
     fn expect_evaluation(&mut self, needing: [Option<Span>; 3]) {
         if self.place("evaluate").is_none() {

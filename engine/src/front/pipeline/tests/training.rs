@@ -117,3 +117,33 @@ fn groups_have_settings_of_the_optimizer() {
         expect![[""]],
     );
 }
+
+#[test]
+fn gradients_are_clipped_in_one_way() {
+    check_faults(
+        &file(r#"            optimizer: Adam(lr: 1e-3), clip_norm: 1, clip_value: 0.5"#),
+        expect![[r#"
+            error[E0206]: gradients are clipped by value and by norm
+              ┌─ mnist.ron:8:66
+              │
+            8 │             optimizer: Adam(lr: 1e-3), clip_norm: 1, clip_value: 0.5
+              │                                                   -              ^^^
+              │                                                   │
+              │                                                   the norm is given here
+              │
+              = help: leave one of them out
+        "#]],
+    );
+    check_faults(
+        &file(r#"            optimizer: Adam(lr: 1e-3), clip_value: 0"#),
+        expect![[r#"
+        error[E0015]: `clip_value` cannot be 0
+          ┌─ mnist.ron:8:52
+          │
+        8 │             optimizer: Adam(lr: 1e-3), clip_value: 0
+          │                                                    ^
+          │
+          = help: it must be more than 0
+    "#]],
+    );
+}
