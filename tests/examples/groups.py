@@ -61,6 +61,11 @@ CASES = [
              {"params": [p["embed.w"]]},
          ], 0.1, momentum=0.8),
          schedules=[lambda s: 0.5 ** (s // 6), lambda s: math.exp(-0.05 * s), lambda s: math.exp(-0.05 * s)]),
+    case("expressions of the step",
+         'Adam(lr: "0.1 / sqrt(step + 1.0)", groups: [(params: "*.bias", lr: "0.02 * minimum(1.0, (step + 1) / 5)")])',
+         lambda p: Adam([{"params": [p["embed.bias"], p["head.bias"]], "lr": 0.02},
+                         {"params": [p["embed.w"], p["head.w"]]}], 0.1),
+         schedules=[lambda s: min(1.0, (s + 1) / 5), lambda s: 1 / math.sqrt(s + 1)]),
     case("clamped", "Sgd(lr: 0.3)", lambda p: SGD(p.values(), 0.3), clip_value=0.05),
 ]
 

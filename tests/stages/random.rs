@@ -151,8 +151,11 @@ fn groups() -> BoxedStrategy<String> {
 }
 
 fn schedule() -> BoxedStrategy<String> {
-    let heads = words(&["Constant", "Exp", "Cosine", "Linear", "Steps"]);
+    let heads = words(&["Constant", "Exp", "Cosine", "Linear", "Steps", "OneCycle", "Plateau"]);
     let fields = vec![
+        ("max", 0.2, real()),
+        ("pct_start", 0.1, real()),
+        ("patience", 0.1, number()),
         ("start", 0.9, real()),
         ("end", 0.5, real()),
         ("rate", 0.3, real()),

@@ -144,7 +144,7 @@ fn read_pipeline(
         stages: vec![],
     };
     if let Some(value) = stages {
-        pipeline.stages = stages::read(value, &pipeline, &scope, registry, diags);
+        pipeline.stages = stages::read(value, &pipeline, (&scope, &dims, &functions), registry, diags);
     }
     Some(pipeline)
 }

@@ -1,8 +1,8 @@
 //! Optimizers, and groups of parameters that they treat in their own ways.
 
-use super::{Pipeline, Schedule, StageIssue};
+use super::{MetricRate, Pipeline, Schedule, StageIssue};
 use crate::diag::Code;
-use crate::ir::{Attrs, InputKind};
+use crate::ir::{Attrs, InputKind, Symbol};
 
 /// An optimizer op and its settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,12 +49,30 @@ impl OptimizerDecl {
         self.groups.iter().enumerate().find(|(_, group)| is_member(group))
     }
 
-    /// The attributes of the op for a parameter, and its learning rate.
-    pub fn settings_of(&self, param: &str) -> (&Attrs, &Schedule) {
-        match self.group_of(param).map(|(_, group)| &group.rule) {
-            Some(GroupRule::Trained { attrs, lr }) => (attrs, lr.as_ref().unwrap_or(&self.lr)),
-            Some(GroupRule::Frozen) | None => (&self.attrs, &self.lr),
+    /// The attributes of the op for a parameter, and the name of its learning rate among [`OptimizerDecl::rates`].
+    pub fn settings_of(&self, param: &str) -> (&Attrs, Symbol) {
+        let group = self.group_of(param).map(|(number, group)| (number, &group.rule));
+        match group {
+            Some((place, GroupRule::Trained { attrs, lr: Some(_) })) => {
+                (attrs, format!("lr.{}", place + 1).into())
+            }
+            Some((_, GroupRule::Trained { attrs, lr: None })) => (attrs, "lr".into()),
+            Some((_, GroupRule::Frozen)) | None => (&self.attrs, "lr".into()),
         }
+    }
+
+    /// The learning rates: `lr`, and `lr.N` for the group of number N, counted from 1.
+    pub fn rates(&self) -> impl Iterator<Item = (Symbol, &Schedule)> {
+        let of_groups = self.groups.iter().zip(1..).filter_map(|(group, number)| match &group.rule {
+            GroupRule::Trained { lr, .. } => Some((format!("lr.{number}").into(), lr.as_ref()?)),
+            GroupRule::Frozen => None,
+        });
+        [(Symbol::from("lr"), &self.lr)].into_iter().chain(of_groups)
+    }
+
+    /// Those that depend on the monitored metric.
+    pub fn metric_rates(&self) -> impl Iterator<Item = (Symbol, &Schedule, MetricRate)> {
+        self.rates().filter_map(|(name, schedule)| Some((name, schedule, schedule.metric_rate()?)))
     }
 
     /// Whether the parameter keeps its value.

@@ -10,6 +10,7 @@ mod files;
 mod mode;
 mod optimize;
 mod predict;
+mod rates;
 mod rows;
 mod running;
 mod search;

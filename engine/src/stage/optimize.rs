@@ -1,17 +1,17 @@
 //! From a loss to the next parameters.
 
+use super::rates::rate;
 use super::{StageIssue, own_input};
 use crate::diag::Code;
 use crate::grad::{Differentiated, GradIssue, differentiate, named};
 use crate::ir::{
-    Attr, Attrs, Body, Builder, DType, E, Graph, InputKind, Inst, Level, Literal, NodeOp, StateLink, Symbol,
-    Type, Unary, Value, View,
+    Attr, Attrs, Builder, DType, E, Graph, InputKind, Level, Literal, NodeOp, StateLink, Symbol, Type, Unary,
+    Value, View,
 };
 use crate::op::{Registry, Role};
 use crate::pass::sound;
-use crate::pipeline::{GroupRule, OptimizerDecl, ParamDecl, Schedule, TrainStage};
-use std::collections::HashSet;
-use std::sync::Arc;
+use crate::pipeline::{GroupRule, OptimizerDecl, ParamDecl, TrainStage};
+use std::collections::{HashMap, HashSet};
 
 /// The steps that an optimizer takes in a stage.
 pub struct Steps<'s> {
@@ -199,18 +199,15 @@ fn step_params(
         (None, Some(most)) => clip(builder, &grads, most),
         (None, None) => grads,
     };
-    let mut rates: Vec<(&Schedule, Value)> = vec![];
+    let mut rates: HashMap<Symbol, Value> = HashMap::new();
+    for (name, schedule) in optimizer.rates() {
+        let rate = rate(builder, (&name, schedule), steps.n_steps, steps.stage.mode)?;
+        rates.insert(name, rate);
+    }
     for (&param, grad) in params.iter().zip(grads) {
         let (attrs, lr) = optimizer.settings_of(builder.graph.name_of(param));
-        let known = rates.iter().find(|(known, _)| *known == lr).map(|(_, rate)| *rate);
-        let rate = known.unwrap_or_else(|| {
-            builder.set_scope("lr", None);
-            let rate = schedule(builder, lr, steps.n_steps);
-            rates.push((lr, rate));
-            rate
-        });
         let attrs = attrs_for(attrs, optimizer.decay_bias, builder.ty(param));
-        update(builder, (&optimizer.op, attrs), [param, grad, rate])?;
+        update(builder, (&optimizer.op, attrs), [param, grad, rates[&lr]])?;
     }
     Ok(())
 }
@@ -257,18 +254,6 @@ fn clip_values(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
         b.map(&[grad], |g| g[0].max(-most).min(most))
     };
     grads.iter().map(clamp).collect()
-}
-
-/// The value of a schedule at the current step, `f32[]`.
-pub fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
-    let step = b.step();
-    let step = b.cast(step, DType::F32);
-    let last = (total.max(2) - 1) as f64;
-    let body = Body::new(1, |step| vec![schedule.at(step[0], last)]);
-    match body.insts[body.outputs[0]] {
-        Inst::Const(value) => b.constant(value.as_f64(), DType::F32),
-        _ => b.map_body(&[step], Arc::new(body))[0],
-    }
 }
 
 /// A step of an optimizer op on a parameter, and on the op's states beside it.

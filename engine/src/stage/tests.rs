@@ -3,6 +3,7 @@
 mod beside;
 mod by_hand;
 mod groups;
+mod schedules;
 
 use super::*;
 use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
@@ -216,7 +217,7 @@ fn rates(lr: Schedule) -> [f64; 12] {
     let registry = momentum();
     std::array::from_fn(|step| {
         let mut b = Builder::new(Graph::new("rate"), &registry);
-        let rate = optimize::schedule(&mut b, &lr, 12);
+        let rate = rates::rate(&mut b, ("lr", &lr), 12, Mode::Train).unwrap();
         b.graph.outputs.push(("rate".into(), rate));
         let run = Oracle::new(&registry).run(&b.graph, &HashMap::new(), 0, step as i64);
         run.unwrap().outputs["rate"].float(0)

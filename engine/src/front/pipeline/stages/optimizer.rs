@@ -1,16 +1,14 @@
-//! Optimizers, groups of their parameters, and schedules of learning rates.
+//! Optimizers, and groups of their parameters.
 
 use super::super::names::Names;
 use super::super::{nodes, settings};
-use super::reader::{MANY, StageReader};
+use super::reader::StageReader;
 use crate::diag::{Code, Spanned};
 use crate::front::fields::report_unknown;
 use crate::front::{Ron, RonKind};
 use crate::ir::Attrs;
 use crate::op::{OpForm, Role};
-use crate::pipeline::{
-    GroupRule, OptimizerDecl, ParamGroup, Schedule, ScheduleForm, SettingKind, expect_match,
-};
+use crate::pipeline::{GroupRule, OptimizerDecl, ParamGroup, expect_match};
 use crate::text::expr::Expr;
 use std::sync::Arc;
 
@@ -109,38 +107,6 @@ impl StageReader<'_> {
             report_unknown(Code::E0207, head, "there is no optimizer", known, self.diags);
         }
         form
-    }
-
-    /// A number that depends on the step: `1e-3`, or `Cosine(start: 1e-3, warmup: 100)`.
-    pub fn schedule(&mut self, value: &Ron, what: &str) -> Option<Schedule> {
-        let Some(head) = value.head() else {
-            return self.not_negative(value, what).map(Schedule::constant);
-        };
-        let registry = self.registry;
-        let Some(form) = registry.form::<ScheduleForm>(head.value) else {
-            let known = registry.forms::<ScheduleForm>().map(|form| form.name);
-            report_unknown(Code::E0014, head, "there is no schedule", known, self.diags);
-            return None;
-        };
-        let order: Vec<&'static str> = form.settings.iter().map(|setting| setting.name).collect();
-        let mut fields = self.choice(value, "a schedule", &order)?;
-        let values: Vec<Option<f64>> = form
-            .settings
-            .iter()
-            .map(|setting| {
-                let read = |reader: &mut StageReader, value: &Ron, what: &str| match setting.kind {
-                    SettingKind::Number => reader.not_negative(value, what),
-                    SettingKind::Count => value.integer(what, 0..=MANY, reader.diags).map(|n| n as f64),
-                    SettingKind::Positive => reader.count(value, what).map(|n| n as f64),
-                };
-                match setting.default {
-                    Some(default) => fields.or(setting.name, default, read),
-                    None => fields.required(setting.name, read),
-                }
-            })
-            .collect();
-        fields.finish();
-        Some(Schedule::new(form, values.into_iter().collect::<Option<Vec<f64>>>()?))
     }
 }
 

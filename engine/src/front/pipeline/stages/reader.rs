@@ -1,8 +1,10 @@
 //! The parts of a stage: splits, nodes, parameters, files and numbers.
 
 use super::super::declarations::read_path;
+use super::super::functions::Functions;
 use super::super::names::Meaning;
 use super::super::scope::Scope;
+use super::super::types::Dims;
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::front::fields::{report_unknown, suggestion};
 use crate::front::{Ron, RonKind, entries};
@@ -20,6 +22,8 @@ pub(super) const MANY: usize = 1 << 40;
 pub struct StageReader<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) scope: &'a Scope,
+    pub(super) dims: &'a Dims,
+    pub(super) functions: &'a Functions,
     pub(super) registry: &'a Registry,
     /// Nodes that the stages read so far need.
     pub(super) roots: Vec<Value>,

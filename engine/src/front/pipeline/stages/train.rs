@@ -45,7 +45,9 @@ impl StageReader<'_> {
         let early_stop = fields.optional("early_stop", StageReader::early_stop);
         let mut best = None;
         let checkpoint = fields.optional("checkpoint", |reader, v, _| reader.checkpoint(v, &mut best));
-        let judging = [fields.place("monitor"), fields.place("early_stop"), best];
+        let by_metric = optimizer.iter().flatten().any(|it| it.metric_rates().next().is_some());
+        let rate = fields.place("optimizer").filter(|_| by_metric);
+        let judging = [rate, fields.place("monitor"), fields.place("early_stop"), best];
         fields.expect_evaluation(judging);
         fields.finish();
 
@@ -203,7 +205,7 @@ impl StageFields<'_, '_> {
     }
 
     /// Reports fields that need an evaluation, where the stage has none.
-    fn expect_evaluation(&mut self, needing: [Option<Span>; 3]) {
+    fn expect_evaluation(&mut self, needing: [Option<Span>; 4]) {
         if self.place("evaluate").is_none() {
             for span in needing.into_iter().flatten() {
                 self.reader.report_issue(evaluation_is_missing(), span);

@@ -147,3 +147,132 @@ fn gradients_are_clipped_in_one_way() {
     "#]],
     );
 }
+
+#[test]
+fn schedules_are_read_with_their_ranges() {
+    check_faults(
+        &file(
+            r#"            optimizer: Adam(lr: OneCycle(max: 1, pct_start: 1.5, div_factor: 0), groups: [
+                (params: "fc.w", lr: Plateau(start: 1, factor: 2)), (params: "*", lr: OneCylce(1)),
+            ]), state: {"n": "next"}"#,
+        ),
+        expect![[r#"
+            error[E0015]: `pct_start` cannot be 1.5
+              ┌─ mnist.ron:8:61
+              │
+            8 │             optimizer: Adam(lr: OneCycle(max: 1, pct_start: 1.5, div_factor: 0), groups: [
+              │                                                             ^^^
+              │
+              = help: it lies between 0 and 1
+
+            error[E0015]: `div_factor` cannot be 0
+              ┌─ mnist.ron:8:78
+              │
+            8 │             optimizer: Adam(lr: OneCycle(max: 1, pct_start: 1.5, div_factor: 0), groups: [
+              │                                                                              ^
+              │
+              = help: it must be more than 0
+
+            error[E0015]: `factor` cannot be 2
+              ┌─ mnist.ron:9:64
+              │
+            9 │                 (params: "fc.w", lr: Plateau(start: 1, factor: 2)), (params: "*", lr: OneCylce(1)),
+              │                                                                ^
+              │
+              = help: it lies between 0 and 1
+
+            error[E0014]: there is no schedule `OneCylce`
+              ┌─ mnist.ron:9:87
+              │
+            9 │                 (params: "fc.w", lr: Plateau(start: 1, factor: 2)), (params: "*", lr: OneCylce(1)),
+              │                                                                                       ^^^^^^^^
+              │
+              = help: did you mean `OneCycle`?
+        "#]],
+    );
+}
+
+#[test]
+fn a_rate_may_be_an_expression_of_the_step() {
+    check_faults(
+        &file(
+            r#"            optimizer: Adam(lr: "1e-3 / (step + 1)", groups: [
+                (params: "fc.w", lr: "stp * 0.1"), (params: "*", lr: "1"), (params: "*", lr: "step * x"),
+                (params: "*", lr: "relu(step"), (params: "*", lr: "step > 3"),
+            ]), state: {"n": "next"}"#,
+        ),
+        expect![[r#"
+            error[E0101]: nothing is called `stp`
+              ┌─ mnist.ron:9:39
+              │
+            9 │                 (params: "fc.w", lr: "stp * 0.1"), (params: "*", lr: "1"), (params: "*", lr: "step * x"),
+              │                                       ^^^
+              │
+              = help: did you mean `step`?
+
+            error[E0205]: `lr` is one number of type f32, this expression is i32[]
+              ┌─ mnist.ron:9:70
+              │
+            9 │                 (params: "fc.w", lr: "stp * 0.1"), (params: "*", lr: "1"), (params: "*", lr: "step * x"),
+              │                                                                      ^^^
+              │
+              = help: `step` is f32[] here; write numbers with a point, as in `1.0`
+
+            error[E0101]: nothing is called `x`
+              ┌─ mnist.ron:9:102
+              │
+            9 │                 (params: "fc.w", lr: "stp * 0.1"), (params: "*", lr: "1"), (params: "*", lr: "step * x"),
+              │                                                                                                      ^
+              │
+              = help: inputs, parameters and nodes have names, and so has `step`
+
+            error[E0008]: expected `,` or `)`, found the end
+               ┌─ mnist.ron:10:45
+               │
+            10 │                 (params: "*", lr: "relu(step"), (params: "*", lr: "step > 3"),
+               │                                        -    ^
+               │                                        │
+               │                                        opened here
+
+            error[E0205]: `lr` is one number of type f32, this expression is bool[]
+               ┌─ mnist.ron:10:67
+               │
+            10 │                 (params: "*", lr: "relu(step"), (params: "*", lr: "step > 3"),
+               │                                                                   ^^^^^^^^^^
+               │
+               = help: `step` is f32[] here; write numbers with a point, as in `1.0`
+        "#]],
+    );
+}
+
+#[test]
+fn a_plateau_needs_a_metric() {
+    let plateau = r#"            optimizer: Adam(lr: Plateau(start: 1e-3)), state: {"n": "next"}"#;
+    check_faults(
+        &file(plateau),
+        expect![[r#"
+        error[E0011]: this needs the field `evaluate`
+          ┌─ mnist.ron:8:24
+          │
+        8 │             optimizer: Adam(lr: Plateau(start: 1e-3)), state: {"n": "next"}
+          │                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+          │
+          = help: add `evaluate: Evaluate(data: …, batch: …, metrics: ["loss"])`: a metric of it tells the best epoch
+    "#]],
+    );
+    let evaluated = r#", evaluate: Evaluate(data: "digits.test", batch: 8, metrics: ["next"])"#;
+    check_faults(
+        &file(&format!("{plateau}{evaluated}")),
+        expect![[r#"
+        error[E0209]: nothing says whether higher or lower values of `next` are better
+          ┌─ mnist.ron:8:24
+          │
+        8 │             optimizer: Adam(lr: Plateau(start: 1e-3)), state: {"n": "next"}, evaluate: Evaluate(data: "digits.test", batch: 8, metrics: ["next"])
+          │                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+          │
+          = help: add `monitor: Max("next")` or `monitor: Min("next")` to the `Train` stage
+    "#]],
+    );
+    let monitored = r#", monitor: Max("next")"#;
+    check_faults(&file(&format!("{plateau}{evaluated}{monitored}")), expect![[""]]);
+}
