@@ -196,6 +196,13 @@ pub(super) struct RunArgs {
     /// Fail if a data set is missing, instead of running on generated data
     #[arg(long)]
     pub(super) no_stand_in: bool,
+    /// Start with the parameters in a file: a checkpoint, a safetensors file or an .npz archive; as a `Load` stage before
+    /// the first stage
+    #[arg(long, value_name = "CKPT", conflicts_with = "resume")]
+    pub(super) load: Option<PathBuf>,
+    /// Run this stage alone; given several times, these stages in the order of the pipeline
+    #[arg(long, value_name = "STAGE")]
+    pub(super) only: Vec<String>,
     /// Resume from a checkpoint as if the run had never stopped
     #[arg(long, value_name = "CKPT")]
     pub(super) resume: Option<PathBuf>,

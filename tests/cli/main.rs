@@ -25,6 +25,7 @@ mod report;
 mod residency;
 mod runs;
 mod search;
+mod selection;
 mod tables;
 mod tools;
 mod weights;
