@@ -21,6 +21,7 @@ mod faults_wgpu;
 mod files;
 mod graphs;
 mod inspection;
+mod predict;
 mod report;
 mod residency;
 mod runs;
