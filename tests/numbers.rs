@@ -9,10 +9,12 @@ use serde_json::Value as Json;
 mod models;
 #[path = "common/parsed.rs"]
 mod parsed;
+#[path = "numbers/stepping.rs"]
+mod stepping;
 #[path = "numbers/training.rs"]
 mod training;
 
-use training::trains_well;
+use training::{near, trains_well};
 
 fn numbers(json: &Json) -> Vec<f64> {
     json.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()

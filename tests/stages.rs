@@ -13,8 +13,12 @@ use indexmap::IndexMap;
 
 #[path = "common/offline.rs"]
 mod offline;
+#[path = "stages/optimizers.rs"]
+mod optimizers;
 #[path = "stages/random.rs"]
 mod random;
+#[path = "stages/state.rs"]
+mod state;
 
 fn session(text: &str, options: Options) -> Session {
     offline::session(text, devices::open(Choice::Cpu, Some(2)).unwrap().device, options)

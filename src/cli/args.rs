@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
@@ -196,6 +197,13 @@ pub(super) struct RunArgs {
     /// Fail if a data set is missing, instead of running on generated data
     #[arg(long)]
     pub(super) no_stand_in: bool,
+    /// Start with the parameters in a file: a checkpoint, a safetensors file or an .npz archive; as a `Load` stage before
+    /// the first stage
+    #[arg(long, value_name = "CKPT", conflicts_with = "resume")]
+    pub(super) load: Option<PathBuf>,
+    /// Run this stage alone; given several times, these stages in the order of the pipeline
+    #[arg(long, value_name = "STAGE")]
+    pub(super) only: Vec<String>,
     /// Resume from a checkpoint as if the run had never stopped
     #[arg(long, value_name = "CKPT")]
     pub(super) resume: Option<PathBuf>,
@@ -249,9 +257,10 @@ pub(super) struct PredictArgs {
     #[arg(long, value_name = "CKPT")]
     pub(super) load: Option<PathBuf>,
     /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv; columns of .csv are
-    /// found by their names in training
-    #[arg(long, value_name = "FILE")]
-    pub(super) input: PathBuf,
+    /// found by their names in training. If outputs need several inputs, each has a file of equally many rows:
+    /// --input x=a.npy --input y=b.npy
+    #[arg(long, value_name = "FILE|NAME=FILE", required = true)]
+    pub(super) input: Vec<OsString>,
     /// The file for results: .npz, .npy (of one output) or .csv, or - for CSV on the standard output
     #[arg(long, default_value = "-", value_name = "FILE")]
     pub(super) output: PathBuf,

@@ -15,7 +15,7 @@ use engine_core::pipeline::SplitRef;
 use engine_core::program::{NoProgram, Recorded, Refusal};
 use engine_core::stage::SplitShape;
 use engine_runtime::data::source::{DataError, LoadContext, Sources};
-use engine_runtime::session::stages::compile_stage;
+use engine_runtime::session::stages::{compile_plans, compile_stage};
 use engine_runtime::session::{CompilingPlanner, Fault, SessionError, load_data, split_shape};
 use indexmap::IndexSet;
 use serde_json::{Value, json};
@@ -123,7 +123,8 @@ pub(super) fn unknown_node(name: &str, graphs: &[&Graph]) -> Failure {
     Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
 }
 
-/// Every stage that computes something, compiled for whole batches. `most_rows` limits the length of data sets.
+/// Every stage that computes something, compiled for whole batches. `most_rows` limits the length of data sets. With nodes
+/// to keep, a step of several batches has two plans.
 pub(super) fn compile_stages(
     opened: &Opened,
     registry: Registry,
@@ -145,13 +146,17 @@ pub(super) fn compile_stages(
         let n_rows = shape.n_rows.min(most_rows.unwrap_or(usize::MAX));
         Ok(SplitShape { n_rows, n_held: n_rows, ..shape })
     };
+    let all_plans = !kept.is_empty();
     let kept = kept.iter().map(|node| node.as_str().into()).collect();
     let planner = CompilingPlanner::new(Arc::clone(pipeline), registry, options).keeping(kept);
     let mut stages = vec![];
     for stage in &pipeline.stages {
-        let compiled = compile_stage(stage, &planner, &shape, most_rows);
+        let compiled = match all_plans {
+            true => compile_plans(stage, &planner, &shape, most_rows),
+            false => compile_stage(stage, &planner, &shape, most_rows).map(|plan| plan.into_iter().collect()),
+        };
         let compiled = compiled.map_err(|error| opened.failure(error))?;
-        stages.extend(compiled.map(|compiled| (stage.name.clone(), compiled)));
+        stages.extend(compiled.into_iter().map(|compiled| (stage.name.clone(), compiled)));
     }
     Ok(stages)
 }

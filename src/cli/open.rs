@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::diag::{Diagnostics, FileId, Sources, Span};
+use engine_core::diag::{Diagnostics, FileId, Sources, Span, nearest};
 use engine_core::front;
 use engine_core::op::Registry;
-use engine_core::pipeline::Pipeline;
+use engine_core::pipeline::{LoadStage, Pipeline, Stage};
 use engine_runtime::session::{SessionError, StageFault};
 
 use super::args::GraphArgs;
@@ -48,6 +48,29 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
 }
 
 impl Opened {
+    /// The pipeline with these of its stages alone, or with all if there are none.
+    pub(super) fn only(self, stages: &[String]) -> Result<Self, Failure> {
+        let mut pipeline = Pipeline::clone(&self.pipeline);
+        let known: Vec<&str> = self.pipeline.stages.iter().map(|stage| &*stage.name).collect();
+        if let Some(unknown) = stages.iter().find(|name| !known.contains(&name.as_str())) {
+            let hint = match nearest(unknown, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", known.join(", ")),
+            };
+            return Err(Failure::graph(format!("--only: there is no stage `{unknown}`; {hint}")));
+        }
+        pipeline.stages.retain(|stage| stages.is_empty() || stages.iter().any(|name| **name == *stage.name));
+        Ok(Opened { pipeline: Arc::new(pipeline), ..self })
+    }
+
+    /// The pipeline with a stage before all others that loads the parameters.
+    pub(super) fn loading(self, path: &Path) -> Self {
+        let mut pipeline = Pipeline::clone(&self.pipeline);
+        let load = LoadStage { path: path.display().to_string(), names: vec![] };
+        pipeline.stages.insert(0, Stage { name: "--load".into(), kind: load.into(), span: None });
+        Opened { pipeline: Arc::new(pipeline), ..self }
+    }
+
     /// The failure of a session, with its place in the pipeline file if it has one.
     pub(super) fn failure(&self, error: SessionError) -> Failure {
         if let SessionError::Plan { stage, source } = &error

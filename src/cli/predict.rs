@@ -1,14 +1,15 @@
 //! `engine predict`.
 
 mod classes;
+mod inputs;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine_core::ir::{Attr, Symbol, Type};
+use engine_core::ir::{Attr, Symbol};
 use engine_core::pipeline::{DataDecl, PredictStage};
 use engine_core::stage::{Prediction, prediction};
 use engine_runtime::data::csv::Reading;
@@ -26,17 +27,21 @@ use super::open::{Opened, open};
 use super::output::{Failure, expect_printed, print, remark, show};
 use crate::Engine;
 use classes::{Classes, classes_of_outputs};
+use inputs::{Fed, expect_equal_rows, files_of_inputs};
 
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
     let Engine { mut registry, .. } = engine;
     let opened = open(&args.graph, &mut registry)?;
     let (name, stage) = predict_stage(&opened)?;
     expect_checkpoint(&opened, args)?;
-    let _held = check_output(&opened, args, stage.outputs.len())?;
     let fed = prediction(&opened.pipeline, stage)
         .map_err(|issue| opened.stage_failure(name, &StageFault(issue)))?;
+    let files = files_of_inputs(&args.input, &fed)?;
+    let _held = check_output(&opened, args, &files, stage.outputs.len())?;
     let trained = args.load.as_ref().map_or_else(DataNames::new, |path| data_names(path));
-    let rows = read_rows(&opened, args, &fed, &trained)?;
+    let read = |(input, file): (&Fed, &PathBuf)| read_rows(&opened, input, file, &trained);
+    let rows = fed.inputs.iter().zip(&files).map(read).collect::<Result<Vec<_>, _>>()?;
+    expect_equal_rows(&fed, &rows)?;
     let classes = classes_of_outputs(&opened.pipeline, &registry, (stage, &fed), &trained)?;
     let outputs = on_device(&args.machine.place, |device| {
         let options = compile_options_for(&args.machine.compile, &**device);
@@ -47,7 +52,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
         if let Some(path) = &args.load {
             session.load(path)?.iter().for_each(|note| remark(format!("note: {note}")));
         }
-        predict_rows(&opened, &mut session, stage, (&fed.input, &fed.ty), &rows)
+        predict_rows(&opened, &mut session, stage, &fed, &rows)
     })?;
     write(&args.output, &outputs, &classes)
 }
@@ -55,22 +60,22 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
 /// Reads the rows in the type of their input. Columns are found by their names in training.
 fn read_rows(
     opened: &Opened,
-    args: &PredictArgs,
-    fed: &Prediction,
+    (input, ty): &Fed,
+    file: &Path,
     trained: &DataNames,
 ) -> Result<HostTensor, Failure> {
     let pipeline = &opened.pipeline;
-    let decl = pipeline.inputs.iter().find(|decl| decl.name == fed.input);
+    let decl = pipeline.inputs.iter().find(|decl| decl.name == *input);
     let from = decl.and_then(|decl| decl.from.as_ref());
     let source = from.and_then(|(data, _)| pipeline.data.iter().find(|decl| decl.name == *data));
     let reading = match source {
-        Some(source) => reading_for(source, fed.ty.dtype)?,
-        None => Reading { dtype: fed.ty.dtype, ..Reading::default() },
+        Some(source) => reading_for(source, ty.dtype)?,
+        None => Reading { dtype: ty.dtype, ..Reading::default() },
     };
     let known = from.and_then(|(data, field)| trained.get(&format!("{data}.{field}")));
     let columns = known.map(|names| names.columns.clone()).filter(|columns| !columns.is_empty());
-    let rows = table::read_as(&args.input, &Reading { columns: columns.clone(), ..reading })?;
-    let file = args.input.display();
+    let rows = table::read_as(file, &Reading { columns: columns.clone(), ..reading })?;
+    let file = file.display();
     match (&columns, &rows.columns.names) {
         (Some(_), None) if rows.columns.n_columns > 0 => remark(format!(
             "note: {file} has no names of columns, so their order counts: it must be that of the training data"
@@ -108,16 +113,21 @@ fn predict_rows(
     opened: &Opened,
     session: &mut Session,
     stage: &PredictStage,
-    (name, ty): (&Symbol, &Type),
-    rows: &HostTensor,
+    fed: &Prediction,
+    rows: &[HostTensor],
 ) -> Result<IndexMap<String, HostTensor>, Failure> {
     let nodes: Vec<Symbol> = stage.outputs.iter().map(|(_, node)| node.clone()).collect();
-    let n_rows = rows.shape()[0];
+    let n_rows = rows[0].shape()[0];
     let mut parts: Vec<Vec<HostTensor>> = vec![vec![]; nodes.len()];
     for first in (0..n_rows).step_by(stage.batch.max(1)) {
         let n_batch = stage.batch.max(1).min(n_rows - first);
-        let batch = table::fit(rows, ty, first, n_batch)?;
-        let outputs = session.run_in(stage.mode, &nodes, &IndexMap::from([(name.to_string(), batch)]));
+        let batch = fed
+            .inputs
+            .iter()
+            .zip(rows)
+            .map(|((name, ty), rows)| Ok((name.to_string(), table::fit(rows, ty, first, n_batch)?)));
+        let batch = batch.collect::<Result<IndexMap<_, _>, Failure>>()?;
+        let outputs = session.run_in(stage.mode, &nodes, &batch);
         let outputs = outputs.map_err(|error| opened.failure(error))?;
         for (node, parts) in nodes.iter().zip(&mut parts) {
             let part = outputs.get(&**node).filter(|part| part.shape().first() == Some(&n_batch)).cloned();
@@ -139,7 +149,12 @@ fn joined(parts: &[HostTensor]) -> Result<HostTensor, Failure> {
 }
 
 /// Fails unless a file of that name can hold this number of outputs and be written; see [`file::expect_writable`].
-fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result<Option<File>, Failure> {
+fn check_output(
+    opened: &Opened,
+    args: &PredictArgs,
+    inputs: &[PathBuf],
+    n_outputs: usize,
+) -> Result<Option<File>, Failure> {
     let path = &args.output;
     if n_outputs != 1 && path.extension().is_some_and(|extension| extension == "npy") {
         return Err(Failure::graph(format!(
@@ -149,8 +164,8 @@ fn check_output(opened: &Opened, args: &PredictArgs, n_outputs: usize) -> Result
     if is_standard(path) {
         return Ok(None);
     }
-    let mut sources: Vec<&Path> = vec![&args.graph.graph, &args.input];
-    sources.extend(args.load.as_deref());
+    let mut sources: Vec<&Path> = vec![&args.graph.graph];
+    sources.extend(inputs.iter().chain(&args.load).map(PathBuf::as_path));
     file::expect_other(path, &sources)?;
     expect_no_data(opened, path)?;
     file::expect_writable(path, &RESULTS, Overwrite::Own)

@@ -30,7 +30,8 @@ use crate::Engine;
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let opened = open(&args.pipeline.graph, &mut registry)?;
+    let opened = open(&args.pipeline.graph, &mut registry)?.only(&args.only)?;
+    let opened = args.load.iter().fold(opened, |opened, path| opened.loading(path));
     let report = args.report.as_ref();
     let expect = |path: &PathBuf| file::expect_writable(path, report_format(path), args.force.overwrite());
     let held = report.map(expect).transpose()?.flatten();

@@ -82,6 +82,29 @@ fn the_first_of_several_results_is_dumped_by_its_path() {
     }
 }
 
+/// With several batches a step, both plans of a step have nodes to dump.
+#[test]
+fn next_values_of_states_are_dumped() {
+    let desk = Desk::new();
+    let graph = r#"(
+      data: {"rows": (source: "numbers", n_train: 8, n_test: 8)},
+      inputs: {"row": (type: "i32[B]", from: "rows.number")},
+      params: {"w": (type: "f32[]", init: 1), "n": (type: "f32[]", state: true), "sum": (type: "f32[]", state: true)},
+      nodes: {
+        "x": "cast(row, dtype=f32)", "loss": "mean(x * w)", "n_next": "n + w", "sum_next": "sum + sum(x)",
+      },
+      stages: {"train": Train(
+        data: "rows.train", batch: 4, accumulate: 2, epochs: 2, loss: "loss", optimizer: Sgd(lr: 1),
+        state: {"n": "n_next", "sum": "sum_next"},
+      )},
+    )"#;
+    desk.write("tiny.ron", graph);
+    desk.run(&["--dump", "n_next", "--dump", "sum_next"]);
+    let kept = |node: &str| npy::read(&desk.path(&format!("dump/train.{node}.npy"))).unwrap().to_f64();
+    // The first step adds the first weight, 1, the second one 1 - 3.5; the rows 0 to 7 are summed twice.
+    assert_eq!((kept("n_next"), kept("sum_next")), (vec![1.0 - 2.5], vec![56.0]));
+}
+
 /// The gradients of `sum(h * h)` with `h = 3 w` and `w = 2`.
 const SLOPES: &str = r#"(
   params: {"w": (type: "f32[2]", init: 2), "free": (type: "f32[2]", init: 1)},

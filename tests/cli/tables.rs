@@ -217,7 +217,7 @@ fn a_check_binds_every_stage() {
     let two = r#"Predict(batch: 5, outputs: {"loss": "loss"})"#;
     refused(
         two,
-        "error[E0211]: stage `more`: the outputs must depend on one input, they depend on `image`, `label`",
+        "error[E0211]: stage `more`: output `loss` is f32[] and has no value for every row of `image`",
     );
     let summed = r#"Predict(batch: 5, outputs: {"w": "h"}, classes: {"v": "digits.labels"})"#;
     refused(summed, "error[E0101]: there is no output `v`");

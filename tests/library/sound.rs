@@ -120,9 +120,11 @@ fn ask(pipeline: &Pipeline, session: &Session, text: &str) {
         let fed = prediction(pipeline, predict).unwrap();
         let nodes: Vec<_> = predict.outputs.iter().map(|(_, node)| node.clone()).collect();
         for n_rows in [predict.batch, 1] {
-            let extents: Vec<usize> = fed.ty.shape.iter().map(|dim| dim.fixed().unwrap_or(n_rows)).collect();
-            let rows = HostTensor::zeros(fed.ty.dtype, &extents).unwrap();
-            let asked = session.run(&nodes, &IndexMap::from([(fed.input.to_string(), rows)]));
+            let rows = fed.inputs.iter().map(|(input, ty)| {
+                let extents: Vec<usize> = ty.shape.iter().map(|dim| dim.fixed().unwrap_or(n_rows)).collect();
+                (input.to_string(), HostTensor::zeros(ty.dtype, &extents).unwrap())
+            });
+            let asked = session.run(&nodes, &rows.collect::<IndexMap<_, _>>());
             let asked = asked.unwrap_or_else(|error| panic!("{text}\n{error}"));
             assert!(asked.values().all(|output| output.shape()[0] == n_rows), "{text}");
         }

@@ -39,6 +39,7 @@ fn expect_near(what: &str, found: &[f64], expected: &[f64]) {
 fn written(case: &Json) -> Vec<(&Json, &str)> {
     match case["model"].as_str().unwrap() {
         "gpt" => vec![(case, "gpt"), (case, "gpt_layers")],
+        "normed" => vec![(case, "normed"), (case, "normed_layers")],
         model => vec![(case, model)],
     }
 }

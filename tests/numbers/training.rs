@@ -36,7 +36,7 @@ fn regression(registry: &mut Registry, optimizer: &str, clip_norm: &Json) -> Pip
 }
 
 /// Compares numbers up to this part of them, or of 1 where they are smaller.
-fn near(what: &str, found: &[f64], expected: &[f64], tolerance: f64) -> Result<(), String> {
+pub fn near(what: &str, found: &[f64], expected: &[f64], tolerance: f64) -> Result<(), String> {
     assert_eq!(found.len(), expected.len(), "{what}");
     let is_near = |(a, b): (&f64, &f64)| (a - b).abs() <= tolerance * (1.0 + b.abs());
     match found.iter().zip(expected).all(is_near) {

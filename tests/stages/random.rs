@@ -99,6 +99,7 @@ fn train() -> BoxedStrategy<String> {
             ("optimizer", 0.85, optimizer()),
             ("state", 0.15, links()),
             ("clip_norm", 0.2, real()),
+            ("clip_value", 0.1, real()),
             ("last_batch", 0.2, words(&["Drop", "Short"])),
             ("evaluate", 0.5, evaluate()),
             ("monitor", 0.3, monitor()),
@@ -132,13 +133,29 @@ fn optimizer() -> BoxedStrategy<String> {
         ("momentum", 0.15, real()),
         ("weight_decay", 0.2, real()),
         ("decay_bias", 0.2, words(&["true", "false"])),
+        ("groups", 0.2, groups()),
     ];
     (heads, group("", fields)).prop_map(|(head, fields)| head + &fields).boxed()
 }
 
-fn schedule() -> BoxedStrategy<String> {
-    let heads = words(&["Constant", "Exp", "Cosine", "Linear", "Steps"]);
+fn groups() -> BoxedStrategy<String> {
     let fields = vec![
+        ("params", 0.97, words(&["\"w\"", "\"*\"", "[\"v\", \"w*\"]", "\"z*\"", "3"])),
+        ("frozen", 0.2, words(&["true", "false"])),
+        ("lr", 0.3, prop_oneof![2 => real(), 1 => schedule()].boxed()),
+        ("weight_decay", 0.2, real()),
+    ];
+    prop::collection::vec(group("", fields), 0..3)
+        .prop_map(|groups| format!("[{}]", groups.join(", ")))
+        .boxed()
+}
+
+fn schedule() -> BoxedStrategy<String> {
+    let heads = words(&["Constant", "Exp", "Cosine", "Linear", "Steps", "OneCycle", "Plateau"]);
+    let fields = vec![
+        ("max", 0.2, real()),
+        ("pct_start", 0.1, real()),
+        ("patience", 0.1, number()),
         ("start", 0.9, real()),
         ("end", 0.5, real()),
         ("rate", 0.3, real()),

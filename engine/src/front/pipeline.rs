@@ -27,7 +27,7 @@ pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Look, Sources};
-use crate::ir::{Builder, Graph, Level};
+use crate::ir::{Builder, Graph, Level, Symbol, Value};
 use crate::numerics::{Numerics, Precision};
 use crate::op::{Form, Registry};
 use crate::pass::sound;
@@ -131,7 +131,7 @@ fn read_plugin(root: &Ron, functions: &mut Functions, registry: &mut Registry, d
 fn read_pipeline(
     root: &Ron,
     file_name: &str,
-    functions: Functions,
+    mut functions: Functions,
     registry: &mut Registry,
     diags: &mut Diagnostics,
 ) -> Option<Pipeline> {
@@ -146,7 +146,6 @@ fn read_pipeline(
     let numerics = fields.optional("numerics").and_then(|v| v.choice("`numerics`", &numerics, diags));
     let deterministic = fields.optional("deterministic").and_then(|v| v.boolean("`deterministic`", diags));
     let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
-    let mut functions = functions;
     if let Some(value) = fields.optional("functions") {
         functions.define(value, &dims, registry, diags);
     }
@@ -169,6 +168,8 @@ fn read_pipeline(
     report_taken(&graph, &scope.places, diags);
     let mut first_results = scope.first_results(&graph);
     first_results.extend(scope.paths_of(&written));
+    let next = |(state, next): (Symbol, Value)| (state, graph.name_of(next).clone());
+    let updates = written.updates.into_iter().map(next).collect();
     let layer_params = written.params.into_values().map(|(decl, _)| decl);
     let mut pipeline = Pipeline {
         name,
@@ -180,11 +181,12 @@ fn read_pipeline(
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
         params: params.into_iter().filter_map(|(.., param)| param).chain(layer_params).collect(),
         first_results: scope.names_at(first_results, &graph),
+        updates,
         graph,
         stages: vec![],
     };
     if let Some(value) = stages {
-        pipeline.stages = stages::read(value, &pipeline, &scope, registry, diags);
+        pipeline.stages = stages::read(value, &pipeline, (&scope, &dims, &functions), registry, diags);
     }
     Some(pipeline)
 }

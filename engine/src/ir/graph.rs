@@ -261,19 +261,24 @@ impl Graph {
 
     /// Marks the nodes that the roots need. A carried state is always needed, since another graph may read it.
     pub fn live(&self) -> Vec<bool> {
-        let mut live = vec![false; self.nodes.len()];
         let states = self.state.iter().map(|link| Value::of(link.input));
-        for root in self.roots().chain(states) {
-            live[root.node] = true;
+        self.reached(self.roots().chain(states))
+    }
+
+    /// Marks the nodes that some values depend on, their own included.
+    pub fn reached(&self, values: impl IntoIterator<Item = Value>) -> Vec<bool> {
+        let mut reached = vec![false; self.nodes.len()];
+        for value in values {
+            reached[value.node] = true;
         }
         for id in (0..self.nodes.len()).rev() {
-            if live[id] {
+            if reached[id] {
                 for input in &self.nodes[id].inputs {
-                    live[input.node] = true;
+                    reached[input.node] = true;
                 }
             }
         }
-        live
+        reached
     }
 
     /// The graph without unneeded nodes and inputs.

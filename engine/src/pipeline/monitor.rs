@@ -10,9 +10,11 @@ use crate::op::Lower;
 /// that depends on it.
 ///
 /// # Errors
-/// If `early_stop` or `best` depend on a metric that is missing, or of which the better direction is not known.
+/// If `early_stop`, `best` or a learning rate depend on a metric that is missing, or of which the better direction is not known.
 pub fn monitored(pipeline: &Pipeline, stage: &TrainStage) -> Result<Option<Monitor>, StageIssue> {
-    let is_needed = stage.early_stop.is_some() || stage.checkpoint.iter().any(|c| c.best.is_some());
+    let has_metric_rate = stage.optimizer.iter().any(|optimizer| optimizer.metric_rates().next().is_some());
+    let keeps_best = stage.checkpoint.iter().any(|checkpoint| checkpoint.best.is_some());
+    let is_needed = has_metric_rate || stage.early_stop.is_some() || keeps_best;
     let Some(evaluation) = &stage.evaluate else {
         return match is_needed || stage.monitor.is_some() {
             true => Err(evaluation_is_missing()),

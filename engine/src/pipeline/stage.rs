@@ -31,6 +31,9 @@ pub struct Pipeline {
     pub graph: Graph,
     /// Paths of the first of several results, each with the name of its node: `t.values` is `t`.
     pub first_results: Vec<(Symbol, Symbol)>,
+    /// State that training updates by itself: (state, node that is its next value). Every `Train` stage of mode `Train`
+    /// whose loss depends on the state does so, unless it gives the state another value.
+    pub updates: Vec<(Symbol, Symbol)>,
     /// What to do, in order.
     pub stages: Vec<Stage>,
 }

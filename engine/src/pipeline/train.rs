@@ -1,7 +1,7 @@
 //! What a `Train` stage says.
 
-use super::{Evaluation, Mode, Schedule, SplitRef};
-use crate::ir::{Attrs, Symbol};
+use super::{Evaluation, Goal, Mode, OptimizerDecl, SplitRef};
+use crate::ir::Symbol;
 
 /// A training stage.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,10 +24,12 @@ pub struct TrainStage {
     pub metrics: Vec<(Symbol, Symbol)>,
     /// The optimizer; `None` if `state` spells the update out.
     pub optimizer: Option<OptimizerDecl>,
-    /// State assigned by hand: (parameter or state, node that is its next value).
+    /// State assigned by hand: (state, node that is its next value). Without an optimizer, a parameter may stand for a state.
     pub state: Vec<(Symbol, Symbol)>,
     /// Gradients are scaled down so that their global 2-norm is at most this.
     pub clip_norm: Option<f64>,
+    /// Elements of gradients are clamped to at most this, and to at least its negative.
+    pub clip_value: Option<f64>,
     /// Rows that do not fill a batch.
     pub last_batch: LastBatch,
     /// Evaluated after every epoch.
@@ -49,26 +51,6 @@ pub struct Monitor {
     pub goal: Goal,
 }
 
-/// The direction in which a metric improves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
-    /// Lower values are better, as of a loss.
-    Min,
-    /// Higher values are better, as of an accuracy.
-    Max,
-}
-
-impl Goal {
-    /// Whether `value` is better than `known` by more than `min_delta`. A value that is not finite is never better.
-    pub fn improves(self, value: f64, known: f64, min_delta: f64) -> bool {
-        value.is_finite()
-            && match self {
-                Goal::Min => value < known - min_delta,
-                Goal::Max => value > known + min_delta,
-            }
-    }
-}
-
 /// When training ends before its last epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlyStop {
@@ -78,19 +60,6 @@ pub struct EarlyStop {
     pub min_delta: f64,
     /// Whether the state of the best epoch is restored when training ends, for any reason.
     pub restore_best: bool,
-}
-
-/// An optimizer op and its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OptimizerDecl {
-    /// A registered op of role `Optimizer`.
-    pub op: String,
-    /// Its attributes, defaults filled in.
-    pub attrs: Attrs,
-    /// The learning rate by step.
-    pub lr: Schedule,
-    /// Parameters of at most one axis are exempt from the `weight_decay` attribute if this is false.
-    pub decay_bias: bool,
 }
 
 /// Where and how often checkpoints are written.

@@ -4,7 +4,7 @@
 use super::StageIssue;
 use crate::diag::{Code, nearest};
 use crate::ir::{InputKind, NodeOp, Symbol, Value};
-use crate::pipeline::{ParamDecl, Pipeline, TrainStage};
+use crate::pipeline::{ParamDecl, Pipeline, TrainStage, expect_match};
 use std::collections::HashSet;
 
 /// Looks for declarations that do not go together.
@@ -21,6 +21,8 @@ pub fn expect_declared(pipeline: &Pipeline) -> Result<(), StageIssue> {
     expect_distinct("stages", pipeline.stages.iter().map(|stage| &stage.name))?;
     pipeline.params.iter().try_for_each(|param| expect_input(pipeline, param))?;
     expect_params(pipeline)?;
+    expect_untrained(pipeline, &pipeline.updates)?;
+    expect_state(pipeline, &pipeline.updates)?;
     for input in &pipeline.inputs {
         if let Some((source, _)) = &input.from {
             expect_data(pipeline, source).map_err(|issue| StageIssue { span: input.span, ..issue })?;
@@ -96,16 +98,37 @@ pub(super) fn expect_data(pipeline: &Pipeline, name: &Symbol) -> Result<(), Stag
     Err(issue(Code::E0202, format!("there is no data source `{name}`"), help))
 }
 
-/// A training stage has an optimizer or updates of state; batches whose gradients are averaged need the former.
-pub(super) fn expect_one_way(name: &str, train: &TrainStage) -> Result<(), StageIssue> {
+/// A training stage has an optimizer or updates of state; batches whose gradients are averaged need the former. All
+/// settings of an optimizer go together.
+pub(super) fn expect_one_way(name: &str, train: &TrainStage, pipeline: &Pipeline) -> Result<(), StageIssue> {
     let (message, help) = match (&train.optimizer, train.state.is_empty()) {
-        (Some(_), true) => return Ok(()),
+        (Some(_), _) if train.clip_norm.is_some() && train.clip_value.is_some() => {
+            ("clips gradients by value and by norm, which give different steps", "leave one of them out")
+        }
+        (Some(optimizer), _) => {
+            let patterns = optimizer.groups.iter().flat_map(|group| &group.params);
+            patterns.into_iter().try_for_each(|pattern| expect_match(pipeline, pattern))?;
+            return expect_untrained(pipeline, &train.state);
+        }
         (None, false) if train.accumulate <= 1 => return Ok(()),
         (None, false) => ("averages gradients and has no optimizer", "give it an optimizer"),
-        (Some(_), false) => ("has an optimizer and updates of state", "leave one of them out"),
         (None, true) => ("says nothing about how parameters change", "give it an optimizer"),
     };
     Err(issue(Code::E0206, format!("stage `{name}` {message}"), help))
+}
+
+/// States that are updated beside an optimizer are none of its parameters.
+fn expect_untrained(pipeline: &Pipeline, links: &[(Symbol, Symbol)]) -> Result<(), StageIssue> {
+    let is_param = |name: &Symbol| {
+        pipeline.params.iter().any(|param| param.name == *name && param.kind == InputKind::Param)
+    };
+    match links.iter().find(|(state, _)| is_param(state)) {
+        Some((state, _)) => {
+            let message = format!("`{state}` is no state, so it cannot be updated beside an optimizer");
+            Err(issue(Code::E0206, message, "declare it as a state, or leave the update out"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// An updated state is a parameter or another state, and keeps its type.

@@ -11,12 +11,14 @@ mod generate;
 mod mode;
 mod optimize;
 mod predict;
+mod rates;
 mod rows;
 mod running;
 mod search;
 #[cfg(test)]
 mod tests;
 mod training;
+mod updates;
 
 pub use crate::pipeline::{StageIssue, monitored};
 pub use declared::expect_declared;

@@ -1,29 +1,39 @@
 //! From a loss to the next parameters.
 
+use super::rates::rate;
 use super::{StageIssue, own_input};
 use crate::diag::Code;
 use crate::grad::{Differentiated, GradIssue, differentiate, named};
 use crate::ir::{
-    Attr, Attrs, Body, Builder, DType, E, Graph, InputKind, Inst, Level, Literal, NodeOp, StateLink, Symbol,
-    Type, Unary, Value, View,
+    Attr, Attrs, Builder, DType, E, Graph, InputKind, Level, Literal, NodeOp, StateLink, Symbol, Type, Unary,
+    Value, View,
 };
 use crate::op::{Registry, Role};
 use crate::pass::sound;
-use crate::pipeline::{OptimizerDecl, Schedule, TrainStage};
-use std::collections::HashSet;
-use std::sync::Arc;
+use crate::pipeline::{GroupRule, OptimizerDecl, ParamDecl, TrainStage};
+use std::collections::{HashMap, HashSet};
+
+/// The steps that an optimizer takes in a stage.
+pub struct Steps<'s> {
+    /// The stage.
+    pub stage: &'s TrainStage,
+    /// Its optimizer.
+    pub optimizer: &'s OptimizerDecl,
+    /// The parameters that it changes.
+    pub trained: &'s [Symbol],
+    /// Number of steps, which schedules refer to.
+    pub n_steps: usize,
+}
 
 /// The graph with gradients of its first output and a step of the optimizer.
 pub fn optimize(
     graph: &Graph,
-    stage: &TrainStage,
-    optimizer: &OptimizerDecl,
-    total_steps: usize,
+    steps: &Steps,
     more: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let (mut builder, params, grads) = gradients(graph, more, registry)?;
-    step_params(&mut builder, stage, optimizer, total_steps, (&params, grads))?;
+    let (mut builder, params, grads) = gradients(graph, steps, more, registry)?;
+    step_params(&mut builder, steps, (&params, grads))?;
     Ok(sound("gradient", Level::Bound, builder.graph))
 }
 
@@ -31,11 +41,12 @@ pub fn optimize(
 /// Half-precision gradients are added up in single precision.
 pub fn accumulate(
     graph: &Graph,
-    n_batches: usize,
+    steps: &Steps,
     more: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let (mut b, params, grads) = gradients(graph, more, registry)?;
+    let (mut b, params, grads) = gradients(graph, steps, more, registry)?;
+    let n_batches = steps.stage.accumulate;
     for (param, grad) in params.into_iter().zip(grads) {
         let total = total_of(&mut b, param)?;
         let dtype = b.dtype(total);
@@ -47,25 +58,26 @@ pub fn accumulate(
     Ok(b.graph)
 }
 
-/// A step of the optimizer by the averaged gradients, and zeros in their place. Of `graph`, only the parameters count.
+/// A step of the optimizer by the averaged gradients, and zeros in their place. `graph` updates states beside the
+/// parameters, whose types are those of the declarations.
 pub fn apply(
-    graph: &Graph,
-    stage: &TrainStage,
-    optimizer: &OptimizerDecl,
-    total_steps: usize,
+    graph: Graph,
+    steps: &Steps,
+    declared: &[ParamDecl],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let mut b = Builder::new(Graph::new(graph.name.clone()), registry);
+    let mut b = Builder::new(graph, registry);
     let (mut params, mut grads, mut totals) = (vec![], vec![], vec![]);
-    for (id, _) in graph.inputs().filter(|(_, kind)| *kind == InputKind::Param) {
-        let param = b.input(graph.nodes[id].name(), InputKind::Param, graph.ty(Value::of(id)).clone());
+    for decl in declared.iter().filter(|decl| steps.trained.contains(&decl.name)) {
+        let known = b.graph.find(&decl.name);
+        let param = known.unwrap_or_else(|| b.input(&decl.name, InputKind::Param, decl.ty.clone()));
         let total = total_of(&mut b, param)?;
         let dtype = b.dtype(param);
         grads.push(b.cast(total, dtype));
         params.push(param);
         totals.push(total);
     }
-    step_params(&mut b, stage, optimizer, total_steps, (&params, grads))?;
+    step_params(&mut b, steps, (&params, grads))?;
     for total in totals {
         let next = b.full_like(total, 0.0);
         b.graph.state.push(StateLink { input: total.node, next });
@@ -82,16 +94,19 @@ fn total_of(b: &mut Builder, param: Value) -> Result<Value, StageIssue> {
     own_input(b, &name, InputKind::State, ty)
 }
 
-/// The graph with the gradients of its first output by its parameters, and as outputs (name, node) those by more nodes.
+/// The graph with the gradients of its first output by parameters, and as outputs (name, node) those by more nodes.
 fn gradients<'r>(
     graph: &Graph,
+    steps: &Steps,
     more: &[(Symbol, Symbol)],
     registry: &'r Registry,
 ) -> Result<(Builder<'r>, Vec<Value>, Vec<Value>), StageIssue> {
     let loss = graph.outputs[0].1;
     check_loss(graph, loss)?;
-    let params: Vec<Value> =
-        graph.inputs().filter(|(_, kind)| *kind == InputKind::Param).map(|(id, _)| Value::of(id)).collect();
+    let is_trained = |(id, kind): &(usize, InputKind)| {
+        *kind == InputKind::Param && steps.trained.contains(graph.nodes[*id].name())
+    };
+    let params: Vec<Value> = graph.inputs().filter(is_trained).map(|(id, _)| Value::of(id)).collect();
     let is_more = |value: &Value| graph.ty(*value).dtype.is_float() && !params.contains(value);
     let found = more.iter().filter_map(|(name, node)| Some((name, graph.find(node).filter(is_more)?)));
     let (names, by): (Vec<&Symbol>, Vec<Value>) = found.unzip();
@@ -100,7 +115,10 @@ fn gradients<'r>(
     let (of_params, of_more) = differentiated.reached.split_at(params.len());
     if !of_params.contains(&true) {
         let message = format!("no parameter has a gradient of the loss `{}`", graph.name_of(loss));
-        let help = "a loss depends on trained parameters by floats: indices and truth values have no slope";
+        let help = match steps.optimizer.groups.iter().any(|group| group.rule == GroupRule::Frozen) {
+            true => "leave a parameter of the loss out of the frozen groups",
+            false => "a loss depends on trained parameters by floats: indices and truth values have no slope",
+        };
         let span = graph.nodes[loss.node].span;
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
@@ -172,18 +190,26 @@ fn name_gradients(b: &mut Builder, params: &[Value], grads: Vec<Value>, forward:
 
 fn step_params(
     builder: &mut Builder,
-    stage: &TrainStage,
-    optimizer: &OptimizerDecl,
-    total_steps: usize,
+    steps: &Steps,
     (params, grads): (&[Value], Vec<Value>),
 ) -> Result<(), StageIssue> {
-    let grads = match stage.clip_norm {
-        Some(most) => clip(builder, &grads, most),
-        None => grads,
+    let optimizer = steps.optimizer;
+    let grads = match (steps.stage.clip_value, steps.stage.clip_norm) {
+        (Some(most), _) => clip_values(builder, &grads, most),
+        (None, Some(most)) => clip(builder, &grads, most),
+        (None, None) => grads,
     };
-    builder.set_scope("lr", None);
-    let lr = schedule(builder, &optimizer.lr, total_steps);
-    params.iter().zip(grads).try_for_each(|(&param, grad)| update(builder, optimizer, param, grad, lr))
+    let mut rates: HashMap<Symbol, Value> = HashMap::new();
+    for (name, schedule) in optimizer.rates() {
+        let rate = rate(builder, (&name, schedule), steps.n_steps, steps.stage.mode)?;
+        rates.insert(name, rate);
+    }
+    for (&param, grad) in params.iter().zip(grads) {
+        let (attrs, lr) = optimizer.settings_of(builder.graph.name_of(param));
+        let attrs = attrs_for(attrs, optimizer.decay_bias, builder.ty(param));
+        update(builder, (&optimizer.op, attrs), [param, grad, rates[&lr]])?;
+    }
+    Ok(())
 }
 
 fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {
@@ -220,41 +246,38 @@ fn clip(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
         .collect()
 }
 
-/// The value of a schedule at the current step, `f32[]`.
-pub fn schedule(b: &mut Builder, schedule: &Schedule, total: usize) -> Value {
-    let step = b.step();
-    let step = b.cast(step, DType::F32);
-    let last = (total.max(2) - 1) as f64;
-    let body = Body::new(1, |step| vec![schedule.at(step[0], last)]);
-    match body.insts[body.outputs[0]] {
-        Inst::Const(value) => b.constant(value.as_f64(), DType::F32),
-        _ => b.map_body(&[step], Arc::new(body))[0],
-    }
+/// All elements of gradients clamped to `-most..most`. NaN stays NaN.
+fn clip_values(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
+    let clamp = |&grad: &Value| {
+        let name = format!("{}.clipped", b.graph.name_of(grad));
+        b.set_scope(&name, None);
+        b.map(&[grad], |g| g[0].max(-most).min(most))
+    };
+    grads.iter().map(clamp).collect()
 }
 
+/// A step of an optimizer op on a parameter, and on the op's states beside it.
 fn update(
     b: &mut Builder,
-    optimizer: &OptimizerDecl,
-    param: Value,
-    grad: Value,
-    lr: Value,
+    (op, attrs): (&str, Attrs),
+    [param, grad, lr]: [Value; 3],
 ) -> Result<(), StageIssue> {
     let name = b.graph.name_of(param).clone();
     let ty = b.ty(param).clone();
-    let form = b.registry().expect_op(&optimizer.op).map_err(|issue| StageIssue {
+    let form = b.registry().expect_op(op).map_err(|issue| StageIssue {
         code: Code::E0207,
         help: issue.help,
         ..StageIssue::new(issue.message, None)
     })?;
     let Role::Optimizer { slots } = &form.role else {
-        return Err(StageIssue::new(format!("`{}` is not an optimizer", optimizer.op), None));
+        return Err(StageIssue::new(format!("`{op}` is not an optimizer"), None));
     };
     let slot = |slot: &String| own_input(b, &format!("{name}.{slot}"), InputKind::State, ty.clone());
     let slots: Vec<Value> = slots.iter().map(slot).collect::<Result<_, _>>()?;
     let operands: Vec<Value> = [param, grad, lr].into_iter().chain(slots.iter().copied()).collect();
     b.set_scope(&name, None);
-    let next = b.call(&optimizer.op, &operands, attrs_for(optimizer, &ty)).map_err(|issue| {
-        let found = StageIssue::new(format!("`{}` of `{name}`: {}", optimizer.op, issue.message), None);
+    let next = b.call(op, &operands, attrs).map_err(|issue| {
+        let found = StageIssue::new(format!("`{op}` of `{name}`: {}", issue.message), None);
         StageIssue { help: issue.help, ..found }
     })?;
     for (state, next) in [param].into_iter().chain(slots).zip(next) {
@@ -268,10 +291,10 @@ fn update(
 }
 
 /// Biases and other vectors may be exempt from weight decay.
-fn attrs_for(optimizer: &OptimizerDecl, ty: &Type) -> Attrs {
-    let exempt = !optimizer.decay_bias && ty.rank() <= 1 && optimizer.attrs.0.contains_key("weight_decay");
+fn attrs_for(attrs: &Attrs, decay_bias: bool, ty: &Type) -> Attrs {
+    let exempt = !decay_bias && ty.rank() <= 1 && attrs.0.contains_key("weight_decay");
     match exempt {
-        true => optimizer.attrs.clone().with("weight_decay", Attr::Lit(Literal::Float(0.0))),
-        false => optimizer.attrs.clone(),
+        true => attrs.clone().with("weight_decay", Attr::Lit(Literal::Float(0.0))),
+        false => attrs.clone(),
     }
 }

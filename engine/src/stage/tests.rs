@@ -1,6 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
+mod beside;
 mod by_hand;
+mod groups;
+mod schedules;
 
 use super::*;
 use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
@@ -64,6 +67,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         params: vec![w],
         graph: parse(text, registry).unwrap(),
         first_results: vec![],
+        updates: vec![],
         stages: vec![],
     }
 }
@@ -91,9 +95,11 @@ fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
             attrs: Attrs::default(),
             lr,
             decay_bias: true,
+            groups: vec![],
         }),
         state: vec![],
         clip_norm,
+        clip_value: None,
         last_batch: LastBatch::Short,
         evaluate: None,
         monitor: None,
@@ -125,6 +131,8 @@ fn run(graph: &Graph, registry: &Registry, w: f64, v: f64, step: i64) -> OracleR
         ("points.t".into(), floats(&T)),
         ("order".into(), OracleTensor::new(DType::I32, &[5], &ORDER)),
         ("w".into(), scalar(w)),
+        ("fit.slope".into(), scalar(w)),
+        ("fit.offset".into(), scalar(w)),
         ("w.v".into(), scalar(v)),
     ]);
     Oracle::new(registry).run(graph, &inputs, 0, step).unwrap()
@@ -209,7 +217,7 @@ fn rates(lr: Schedule) -> [f64; 12] {
     let registry = momentum();
     std::array::from_fn(|step| {
         let mut b = Builder::new(Graph::new("rate"), &registry);
-        let rate = optimize::schedule(&mut b, &lr, 12);
+        let rate = rates::rate(&mut b, ("lr", &lr), 12, Mode::Train).unwrap();
         b.graph.outputs.push(("rate".into(), rate));
         let run = Oracle::new(&registry).run(&b.graph, &HashMap::new(), 0, step as i64);
         run.unwrap().outputs["rate"].float(0)
@@ -267,7 +275,9 @@ fn the_gradient_of_a_parameter_has_a_name() {
     let mut graph = parse(text, &registry).unwrap();
     graph.outputs.push(("loss".into(), graph.find("loss").unwrap()));
     let optimizer = stage.optimizer.as_ref().unwrap();
-    let graph = optimize::optimize(&graph, &stage, optimizer, 1, &[], &registry).unwrap();
+    let trained = ["a", "b", "c", "e"].map(Symbol::from);
+    let steps = optimize::Steps { stage: &stage, optimizer, trained: &trained, n_steps: 1 };
+    let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);
     assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));
     assert_ne!(names[2], "d.c");

@@ -1,9 +1,13 @@
 //! `Train` stages as graphs.
 
 use super::declared::{expect_data, expect_one_way, expect_state};
+use super::optimize::Steps;
+use super::updates::{Updates, trained};
 use super::{Rows, SplitShape};
 use super::{StageGraph, StageIssue, Wanted, add_sums, optimize, own_input, rows, select};
-use crate::ir::{Binary, Builder, DType, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value};
+use crate::ir::{
+    Binary, Builder, DType, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value,
+};
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{Pipeline, StageKind, TrainStage};
@@ -18,7 +22,7 @@ impl StageKind for TrainStage {
         if let Some(evaluation) = &self.evaluate {
             expect_data(pipeline, &evaluation.data.data)?;
         }
-        expect_one_way(name, self)?;
+        expect_one_way(name, self, pipeline)?;
         expect_state(pipeline, &self.state)
     }
 
@@ -67,16 +71,15 @@ pub fn training_with(
     gradients: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
-    let measured = measured(stage);
-    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
+    let (measured, updates) = (measured(stage), Updates::of(pipeline, stage));
+    let wanted = Wanted { outputs: &measured, state: &updates.of_batch, mode: stage.mode };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
     let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
     let fed = sound("feed", Level::Bound, fed);
-    let graph = match &stage.optimizer {
-        Some(optimizer) if stage.accumulate <= 1 => {
-            optimize::optimize(&fed, stage, optimizer, total_steps(stage, data), gradients, registry)?
-        }
-        Some(_) => optimize::accumulate(&fed, stage.accumulate, gradients, registry)?,
+    let trained = trained(pipeline, stage);
+    let graph = match steps(stage, &trained, total_steps(stage, data)) {
+        Some(steps) if stage.accumulate <= 1 => optimize::optimize(&fed, &steps, gradients, registry)?,
+        Some(steps) => optimize::accumulate(&fed, &steps, gradients, registry)?,
         None => fed,
     };
     let mut builder = Builder::new(graph, registry);
@@ -87,7 +90,7 @@ pub fn training_with(
 }
 
 /// The step of the optimizer after [`training`] has been taken on `stage.accumulate` batches: from the averaged gradients
-/// to the next parameters. The averages start over at zero.
+/// to the next parameters. The averages start over at zero. States whose next values depend on no rows are updated, too.
 ///
 /// # Errors
 /// If the stage has no optimizer.
@@ -97,14 +100,29 @@ pub fn applying(
     data: &SplitShape,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
-    let Some(optimizer) = &stage.optimizer else {
+    let graph = apply(pipeline, stage, total_steps(stage, data), registry)?;
+    Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None })
+}
+
+fn apply(
+    pipeline: &Pipeline,
+    stage: &TrainStage,
+    n_steps: usize,
+    registry: &Registry,
+) -> Result<Graph, StageIssue> {
+    let trained = trained(pipeline, stage);
+    let Some(steps) = steps(stage, &trained, n_steps) else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
-    let wanted = Wanted { outputs: &measured(stage), state: &[], mode: stage.mode };
-    let rows = Rows::Batches { batch: stage.batch, per_epoch: 1 };
-    let graph = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
-    let graph = optimize::apply(&graph, stage, optimizer, total_steps(stage, data), registry)?;
-    Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None })
+    let updates = Updates::of(pipeline, stage);
+    let wanted = Wanted { outputs: &[], state: &updates.of_step, mode: stage.mode };
+    let extents = rows::extents(pipeline, &stage.data.data, stage.batch)?;
+    optimize::apply(select(pipeline, &wanted, &extents)?, &steps, &pipeline.params, registry)
+}
+
+/// The steps of the stage's optimizer, if it has one.
+fn steps<'s>(stage: &'s TrainStage, trained: &'s [Symbol], n_steps: usize) -> Option<Steps<'s>> {
+    stage.optimizer.as_ref().map(|optimizer| Steps { stage, optimizer, trained, n_steps })
 }
 
 /// What a training stage measures: the loss, then its metrics, of which the loss may be one.
@@ -149,17 +167,16 @@ fn add_nan_step(builder: &mut Builder) -> Result<Symbol, StageIssue> {
 }
 
 fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
-    let measured = measured(stage);
-    let wanted = Wanted { outputs: &measured, state: &stage.state, mode: stage.mode };
+    let (measured, updates) = (measured(stage), Updates::of(pipeline, stage));
+    let wanted = Wanted { outputs: &measured, state: &updates.of_batch, mode: stage.mode };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
     rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
-    let graph = match &stage.optimizer {
-        Some(optimizer) if stage.accumulate <= 1 => {
-            optimize::optimize(&bound, stage, optimizer, 1, &[], registry)?
-        }
-        Some(optimizer) => {
-            optimize::apply(&bound, stage, optimizer, 1, registry)?;
-            optimize::accumulate(&bound, stage.accumulate, &[], registry)?
+    let trained = trained(pipeline, stage);
+    let graph = match steps(stage, &trained, 1) {
+        Some(steps) if stage.accumulate <= 1 => optimize::optimize(&bound, &steps, &[], registry)?,
+        Some(steps) => {
+            apply(pipeline, stage, 1, registry)?;
+            optimize::accumulate(&bound, &steps, &[], registry)?
         }
         None => bound,
     };

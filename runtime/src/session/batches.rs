@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine_core::ir::Symbol;
+use engine_core::pipeline::ParamDecl;
 use engine_core::plan::Plan;
 use engine_core::stage::Rows;
 
@@ -119,13 +120,14 @@ impl Batches {
         })
     }
 
-    /// Ends every step with a second plan.
-    pub(super) fn end_steps_with(&mut self, ready: Ready) {
+    /// Ends every step with a second plan. `declared` are the pipeline's parameters.
+    pub(super) fn end_steps_with(&mut self, ready: Ready, declared: &[ParamDecl]) {
         let plan = &*ready.plan.plan;
         self.kernels_per_step = self.kernels_per_step * self.layout.n_parts + plan.launches.len();
-        // The state that both plans change is consumed at the end of a step, so checkpoints omit it.
-        let (used_up, own): (Vec<Symbol>, Vec<Symbol>) =
-            states(plan).partition(|name| self.carried.contains(name));
+        // The stage's own state in both plans is consumed at the end of a step, so checkpoints omit it.
+        let is_declared = |name: &Symbol| declared.iter().any(|param| param.name == *name);
+        let own = states(plan).filter(|name| !is_declared(name));
+        let (used_up, own): (Vec<Symbol>, Vec<Symbol>) = own.partition(|name| self.carried.contains(name));
         self.carried.retain(|name| !used_up.contains(name));
         self.carried.extend(own);
         self.used_up = used_up;

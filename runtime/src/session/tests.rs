@@ -50,6 +50,7 @@ fn train_stage() -> TrainStage {
         optimizer: None,
         state: vec![("w".into(), "w".into())],
         clip_norm: None,
+        clip_value: None,
         last_batch: LastBatch::Short,
         evaluate: Some(evaluation()),
         monitor: None,
@@ -86,6 +87,7 @@ fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
         }],
         graph,
         first_results: vec![],
+        updates: vec![],
         stages: stages.collect(),
     }
 }

@@ -1,6 +1,5 @@
 //! Outputs that are classes, and the names of the classes.
 
-use engine_core::ir::Dim;
 use engine_core::lower::primitives;
 use engine_core::op::Registry;
 use engine_core::pipeline::{Pipeline, PredictStage};
@@ -30,11 +29,8 @@ pub(super) fn classes_of_outputs(
     }
     let mut known = trained.values().map(|names| &names.classes).filter(|classes| !classes.is_empty());
     let (Some(names), None) = (known.next(), known.next()) else { return Ok(classes) };
-    let Some(Dim::Named(rows)) = fed.ty.shape.first() else { return Ok(classes) };
-    let Ok(graph) = inference(pipeline, &stage.outputs, &[(rows.clone(), stage.batch.max(1))], stage.mode)
-    else {
-        return Ok(classes);
-    };
+    let extents = [(fed.rows.clone(), stage.batch.max(1))];
+    let Ok(graph) = inference(pipeline, &stage.outputs, &extents, stage.mode) else { return Ok(classes) };
     let graph = primitives(&graph, registry);
     for (output, value) in &graph.outputs {
         let ty = graph.ty(*value);

@@ -37,7 +37,8 @@ pub(super) fn read_data(value: &Ron, known: Constants, diags: &mut Diagnostics) 
         }
         let source = source.and_then(|(_, v)| v.word("`source`", diags)).map(|word| word.value.to_owned());
         let options = all.iter().filter(|(field, _)| field.value != "source");
-        let options = options.filter_map(|(field, value)| Some((field.value.into(), option(value, known, diags)?)));
+        let options =
+            options.filter_map(|(field, value)| Some((field.value.into(), option(value, known, diags)?)));
         let options = options.collect();
         data.push(DataDecl {
             name: name.value.into(),

@@ -13,6 +13,7 @@ mod predict;
 mod reader;
 mod run;
 mod save;
+mod schedule;
 mod search;
 mod train;
 
@@ -22,6 +23,8 @@ pub use form::StageForm;
 pub use given::given_text;
 pub use reader::StageReader;
 
+use super::dims::Dims;
+use super::functions::Functions;
 use super::scope::Scope;
 use crate::diag::{Code, Diagnostics};
 use crate::front::fields::report_unknown;
@@ -55,11 +58,12 @@ impl Form for StageForm {
 pub(super) fn read(
     value: &Ron,
     pipeline: &Pipeline,
-    scope: &Scope,
+    (scope, dims, functions): (&Scope, &Dims, &Functions),
     registry: &Registry,
     diags: &mut Diagnostics,
 ) -> Vec<Stage> {
-    let mut reader = StageReader { pipeline, scope, registry, roots: vec![], written: HashSet::new(), diags };
+    let (roots, written) = (vec![], HashSet::new());
+    let mut reader = StageReader { pipeline, scope, dims, functions, registry, roots, written, diags };
     let mut stages = vec![];
     for (name, value) in entries(value, "`stages`", reader.diags).unwrap_or_default() {
         let kind = form_of(value, registry, reader.diags).and_then(|form| (form.read)(&mut reader, value));

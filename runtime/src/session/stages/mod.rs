@@ -103,3 +103,18 @@ pub fn compile_stage(
     let runnable = runnable(stage, planner.registry())?;
     runnable.compile(&Compiling { name: &stage.name, planner, shape, most_rows })
 }
+
+/// Compiles all plans of a step of a stage: that of a whole batch, and that which ends a step of several batches.
+///
+/// # Errors
+/// As for [`compile_stage`].
+pub fn compile_plans(
+    stage: &Stage,
+    planner: &CompilingPlanner,
+    shape: Shapes<'_>,
+    most_rows: Option<usize>,
+) -> Result<Vec<Compiled>, SessionError> {
+    let runnable = runnable(stage, planner.registry())?;
+    let compiling = Compiling { name: &stage.name, planner, shape, most_rows };
+    Ok([runnable.compile(&compiling)?, runnable.compile_end(&compiling)?].into_iter().flatten().collect())
+}

@@ -49,6 +49,14 @@ pub trait Runnable: StageKind {
         Ok(None)
     }
 
+    /// Compiles the plan that ends a step of several batches, if there is one.
+    ///
+    /// # Errors
+    /// If the stage has no graph.
+    fn compile_end(&self, _compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        Ok(None)
+    }
+
     /// Prepares the steps for measuring, if the stage takes steps.
     ///
     /// # Errors

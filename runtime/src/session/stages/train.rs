@@ -2,6 +2,7 @@
 
 mod best;
 mod epochs;
+mod rates;
 mod saving;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use crate::session::plan::Request;
 use crate::session::report::{BestEpoch, EndReason, EpochReport, MemoryReport, StageReport, TrainingEnd};
 use crate::session::rows::DataInputs;
 use best::Best;
+use rates::Rates;
 
 impl Runnable for TrainStage {
     fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
@@ -91,6 +93,14 @@ impl Runnable for TrainStage {
         compiling.compile(&Request::Training { stage: self, data: &shape, rows })
     }
 
+    fn compile_end(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
+        if self.accumulate <= 1 {
+            return Ok(None);
+        }
+        let shape = (compiling.shape)(&self.data)?;
+        compiling.compile(&Request::Applying { stage: self, data: &shape })
+    }
+
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
         session.prefetch(&self.data)?;
         let shape = session.resident.shape(&self.data)?;
@@ -142,9 +152,10 @@ impl Session {
         if stage.accumulate > 1 {
             let plan = planner.plan_for(name, &Request::Applying { stage, data: shape })?;
             let executable = self.prepare(name, &plan.plan, DataInputs::None)?;
-            batches.end_steps_with(Ready { plan, executable });
+            batches.end_steps_with(Ready { plan, executable }, &self.pipeline.params);
             self.state.clear(&batches.used_up)?;
         }
+        Rates::new(stage).write(&self.state)?;
         Ok(batches)
     }
 }
@@ -163,6 +174,7 @@ struct Training<'p> {
     /// The monitor of the best epoch, if there is one.
     monitor: Option<Monitor>,
     best: Best,
+    rates: Rates<'p>,
     /// The state of the best epoch, if it is restored at the end.
     best_state: Option<Checkpoint>,
     saving: Option<(PathBuf, Task<Result<(), CheckpointError>>)>,
@@ -204,6 +216,7 @@ impl<'p> Training<'p> {
             step: 0,
             monitor,
             best: Best::default(),
+            rates: Rates::new(stage),
             best_state: None,
             saving: None,
             start,

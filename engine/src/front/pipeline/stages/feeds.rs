@@ -1,6 +1,6 @@
 //! Inputs that a stage needs.
 
-use super::reader::{StageReader, reached};
+use super::reader::StageReader;
 use crate::diag::{Code, Span};
 use crate::ir::{Dim, InputKind, NodeId, Symbol};
 use crate::pipeline::SplitRef;
@@ -27,8 +27,7 @@ impl<'f> Feeds<'f> {
 impl StageReader<'_> {
     /// Checks that the stage feeds all inputs behind these nodes.
     pub fn check_feeds<'n>(&mut self, used: impl Iterator<Item = &'n Symbol>, feeds: &Feeds) {
-        let roots = used.filter_map(|name| self.find(name)).collect();
-        let live = reached(self.pipeline, roots);
+        let live = self.pipeline.graph.reached(used.filter_map(|name| self.find(name)));
         let mut told = vec![];
         for (id, kind) in self.pipeline.graph.inputs() {
             if live[id] && kind == InputKind::Data && self.check_source(id, feeds) {

@@ -23,7 +23,7 @@ impl StageReader<'_> {
         let length = fields.or("length", 256, StageReader::count);
         let temperature = fields.or("temperature", 1.0, StageReader::not_negative);
         let top_k = fields.optional("top_k", StageReader::count);
-        let top_p = fields.or("top_p", 1.0, StageReader::share);
+        let top_p = fields.or("top_p", 1.0, StageReader::positive_share);
         let stop = fields.optional("stop", StageReader::text);
         let context =
             fields.or("context", 1024, |reader, value, what| value.integer(what, 1..=MANY, reader.diags));
@@ -48,7 +48,7 @@ impl StageReader<'_> {
     }
 
     /// A number above 0 and at most 1.
-    fn share(&mut self, value: &Ron, what: &str) -> Option<f64> {
+    fn positive_share(&mut self, value: &Ron, what: &str) -> Option<f64> {
         let share = value.number(what, self.diags)?;
         if !(share > 0.0 && share <= 1.0) {
             self.error(

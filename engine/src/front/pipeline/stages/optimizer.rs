@@ -1,16 +1,21 @@
-//! Optimizers and schedules of learning rates.
+//! Optimizers, and groups of their parameters.
 
 use super::super::constants::Constants;
 use super::super::dims::Dims;
 use super::super::names::Names;
 use super::super::{nodes, settings};
-use super::reader::{MANY, StageReader};
-use crate::diag::Code;
-use crate::front::Ron;
+use super::reader::StageReader;
+use crate::diag::{Code, Spanned};
 use crate::front::fields::report_unknown;
+use crate::front::{Ron, RonKind};
+use crate::ir::Attrs;
 use crate::op::{OpForm, Role};
-use crate::pipeline::{OptimizerDecl, Schedule, ScheduleForm, SettingKind};
+use crate::pipeline::{GroupRule, OptimizerDecl, ParamGroup, expect_match};
+use crate::text::expr::Expr;
 use std::sync::Arc;
+
+/// A setting as written.
+type Setting = (Spanned<String>, Expr);
 
 impl StageReader<'_> {
     /// `Adam(lr: 1e-3, beta1: 0.9)`: the op `adam` and its settings.
@@ -19,13 +24,70 @@ impl StageReader<'_> {
         let mut fields = self.choice(value, "an optimizer", &["lr"])?;
         let lr = fields.required("lr", StageReader::schedule);
         let decay_bias = fields.or("decay_bias", true, StageReader::boolean);
+        let groups = fields.optional("groups", |_, value, _| Some(value)).flatten();
+        let rest = fields.rest();
+        let given = nodes::settings(rest, fields.reader.diags);
+        let attrs = given.as_deref().and_then(|given| fields.reader.attrs(&form, given, value));
+        // A fault among the common settings would be reported again for each group.
+        let groups = match (groups, &given, &attrs) {
+            (Some(groups), Some(given), Some(_)) => fields.reader.groups(groups, &form, given),
+            _ => Some(vec![]),
+        };
+        fields.finish();
+        let (op, attrs, groups) = (form.name.clone(), attrs?, groups?);
+        Some(OptimizerDecl { op, attrs, lr: lr?, decay_bias: decay_bias?, groups })
+    }
+
+    fn attrs(&mut self, form: &OpForm, given: &[Setting], value: &Ron) -> Option<Attrs> {
+        let (names, dims) = (Names::new(), Dims::new());
+        settings::read(form, given, value.span, Constants { names: &names, dims: &dims }, self.diags)
+    }
+
+    /// `[(params: "*.bias", weight_decay: 0), (params: ["embed.*", "head.w"], lr: 1e-4), (params: "*", frozen: true)]`
+    fn groups(&mut self, value: &Ron, form: &OpForm, common: &[Setting]) -> Option<Vec<ParamGroup>> {
+        let items = value.items("`groups`", self.diags)?;
+        let groups: Vec<_> = items.iter().map(|item| self.group(item, form, common)).collect();
+        groups.into_iter().collect()
+    }
+
+    fn group(&mut self, value: &Ron, form: &OpForm, common: &[Setting]) -> Option<ParamGroup> {
+        let mut fields = self.fields(value, "a group of parameters")?;
+        let params = fields.required("params", StageReader::patterns);
+        let frozen = fields.or("frozen", false, StageReader::boolean);
+        let lr = fields.optional("lr", StageReader::schedule);
         let rest = fields.rest();
         let given = nodes::settings(rest, fields.reader.diags);
         fields.finish();
-        let (names, dims) = (Names::new(), Dims::new());
-        let known = Constants { names: &names, dims: &dims };
-        let attrs = settings::read(&form, &given?, value.span, known, self.diags);
-        Some(OptimizerDecl { op: form.name.clone(), attrs: attrs?, lr: lr?, decay_bias: decay_bias? })
+        let (params, frozen, lr, mut given) = (params?, frozen?, lr?, given?);
+        if !frozen {
+            let is_given = |name: &str| given.iter().any(|(known, _)| **known == *name);
+            let others: Vec<_> = common.iter().filter(|(name, _)| !is_given(name)).cloned().collect();
+            given.extend(others);
+            let attrs = self.attrs(form, &given, value)?;
+            return Some(ParamGroup { params, rule: GroupRule::Trained { attrs, lr } });
+        }
+        if lr.is_some() || !given.is_empty() {
+            let help = "leave out its settings, or `frozen`";
+            self.error(Code::E0206, value.span, "frozen parameters have no settings", help);
+            return None;
+        }
+        Some(ParamGroup { params, rule: GroupRule::Frozen })
+    }
+
+    /// Patterns of names, each of which matches a parameter: `"*.bias"`, or a list of them.
+    fn patterns(&mut self, value: &Ron, _: &str) -> Option<Vec<String>> {
+        let items = match &value.kind {
+            RonKind::List(items) => &items[..],
+            _ => std::slice::from_ref(value),
+        };
+        let read = |item: &Ron| {
+            let pattern = item.string("a pattern of names", self.diags)?.to_string();
+            let found = expect_match(self.pipeline, &pattern);
+            found.map_err(|issue| self.report_issue(issue, item.span)).ok()?;
+            Some(pattern)
+        };
+        let patterns: Vec<_> = items.iter().map(read).collect();
+        patterns.into_iter().collect()
     }
 
     fn optimizer_form(&mut self, value: &Ron) -> Option<Arc<OpForm>> {
@@ -48,38 +110,6 @@ impl StageReader<'_> {
             report_unknown(Code::E0207, head, "there is no optimizer", known, self.diags);
         }
         form
-    }
-
-    /// A number that depends on the step: `1e-3`, or `Cosine(start: 1e-3, warmup: 100)`.
-    pub fn schedule(&mut self, value: &Ron, what: &str) -> Option<Schedule> {
-        let Some(head) = value.head() else {
-            return self.not_negative(value, what).map(Schedule::constant);
-        };
-        let registry = self.registry;
-        let Some(form) = registry.form::<ScheduleForm>(head.value) else {
-            let known = registry.forms::<ScheduleForm>().map(|form| form.name);
-            report_unknown(Code::E0014, head, "there is no schedule", known, self.diags);
-            return None;
-        };
-        let order: Vec<&'static str> = form.settings.iter().map(|setting| setting.name).collect();
-        let mut fields = self.choice(value, "a schedule", &order)?;
-        let values: Vec<Option<f64>> = form
-            .settings
-            .iter()
-            .map(|setting| {
-                let read = |reader: &mut StageReader, value: &Ron, what: &str| match setting.kind {
-                    SettingKind::Number => reader.not_negative(value, what),
-                    SettingKind::Count => value.integer(what, 0..=MANY, reader.diags).map(|n| n as f64),
-                    SettingKind::Positive => reader.count(value, what).map(|n| n as f64),
-                };
-                match setting.default {
-                    Some(default) => fields.or(setting.name, default, read),
-                    None => fields.required(setting.name, read),
-                }
-            })
-            .collect();
-        fields.finish();
-        Some(Schedule::new(form, values.into_iter().collect::<Option<Vec<f64>>>()?))
     }
 }
 

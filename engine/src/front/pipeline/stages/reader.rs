@@ -1,12 +1,14 @@
 //! The parts of a stage: splits, nodes, parameters, files and numbers.
 
 use super::super::declarations::read_path;
+use super::super::dims::Dims;
+use super::super::functions::Functions;
 use super::super::names::Meaning;
 use super::super::scope::Scope;
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::front::fields::{report_unknown, suggestion};
 use crate::front::{Ron, RonKind, entries};
-use crate::ir::{Symbol, Value};
+use crate::ir::{InputKind, Symbol, Value};
 use crate::op::Registry;
 use crate::pipeline::{Mode, Pipeline, SplitRef, Stage, StageIssue};
 use std::collections::{HashMap, HashSet};
@@ -20,6 +22,8 @@ pub(super) const MANY: usize = 1 << 40;
 pub struct StageReader<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) scope: &'a Scope,
+    pub(super) dims: &'a Dims,
+    pub(super) functions: &'a Functions,
     pub(super) registry: &'a Registry,
     /// Nodes that the stages read so far need.
     pub(super) roots: Vec<Value>,
@@ -274,7 +278,23 @@ impl StageReader<'_> {
 
     /// Next values of parameters and states: `{"w1": "w1_next"}`.
     pub fn state(&mut self, value: &Ron, what: &str) -> Option<Vec<Named>> {
-        self.each(value, what, |reader, name, value| reader.link(&name, value))
+        self.links(value, what, false)
+    }
+
+    /// As [`StageReader::state`]; beside an optimizer, of states alone.
+    pub(super) fn links(&mut self, value: &Ron, what: &str, beside_optimizer: bool) -> Option<Vec<Named>> {
+        self.each(value, what, |reader, name, value| {
+            let mut params = reader.pipeline.params.iter();
+            let is_param = params.any(|param| *param.name == *name.value && param.kind == InputKind::Param);
+            if beside_optimizer && is_param {
+                let message =
+                    format!("`{}` is no state, so it cannot be updated beside an optimizer", name.value);
+                let help = "declare it with `state: true`, or leave it out of `state`";
+                reader.error(Code::E0206, name.span, message, help);
+                return None;
+            }
+            reader.link(&name, value)
+        })
     }
 
     fn link(&mut self, name: &Spanned<&str>, value: &Ron) -> Option<Named> {
@@ -300,7 +320,7 @@ impl StageReader<'_> {
 
     /// Warns of nodes that no stage uses. A warning about the last node of a chain stands for the whole chain.
     pub(super) fn warn_of_unused(&mut self) {
-        let live = reached(self.pipeline, self.roots.clone());
+        let live = self.pipeline.graph.reached(self.roots.iter().copied());
         let mut used = live;
         for node in &self.pipeline.graph.nodes {
             node.inputs.iter().for_each(|input| used[input.node] = true);
@@ -320,16 +340,4 @@ impl StageReader<'_> {
             }
         }
     }
-}
-
-/// By node: whether one of these values depends on it.
-pub(super) fn reached(pipeline: &Pipeline, roots: Vec<Value>) -> Vec<bool> {
-    let mut live = vec![false; pipeline.graph.nodes.len()];
-    let mut open = roots;
-    while let Some(value) = open.pop() {
-        if !std::mem::replace(&mut live[value.node], true) {
-            open.extend(&pipeline.graph.nodes[value.node].inputs);
-        }
-    }
-    live
 }

@@ -30,8 +30,11 @@ impl StageReader<'_> {
         let loss = fields.required("loss", StageReader::loss);
         let metrics = fields.or("metrics", vec![], |reader, v, _| reader.train_metrics(v, loss.as_ref()));
         let optimizer = fields.optional("optimizer", StageReader::optimizer);
-        let state = fields.or("state", vec![], StageReader::state);
+        let has_optimizer = optimizer != Some(None);
+        let state = fields.or("state", vec![], |reader, v, what| reader.links(v, what, has_optimizer));
         let clip_norm = fields.optional("clip_norm", StageReader::positive);
+        let clip_value = fields.optional("clip_value", StageReader::positive);
+        fields.expect_one_clip();
         let accumulates = accumulate.is_some_and(|n| n > 1);
         let default = if accumulates { LastBatch::Drop } else { LastBatch::Short };
         let last_batch =
@@ -42,17 +45,16 @@ impl StageReader<'_> {
         let early_stop = fields.optional("early_stop", StageReader::early_stop);
         let mut best = None;
         let checkpoint = fields.optional("checkpoint", |reader, v, _| reader.checkpoint(v, &mut best));
-        let judging = [fields.place("monitor"), fields.place("early_stop"), best];
+        let by_metric = optimizer.iter().flatten().any(|it| it.metric_rates().next().is_some());
+        let rate = fields.place("optimizer").filter(|_| by_metric);
+        let judging = [rate, fields.place("monitor"), fields.place("early_stop"), best];
         fields.expect_evaluation(judging);
         fields.finish();
 
         let span = value.head().map_or(value.span, |head| head.span);
-        let has_optimizer = optimizer != Some(None);
-        self.check_update(span, has_optimizer, state.as_ref().map(|state| !state.is_empty()));
-        if !has_optimizer && accumulates {
-            let message = "`accumulate` needs an optimizer, which the gradients go to";
-            let help = "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`";
-            self.error(Code::E0206, span, message, help);
+        if !has_optimizer {
+            // Unreadable updates count as some.
+            self.check_update(span, state.as_ref().is_none_or(|state| !state.is_empty()), accumulates);
         }
         let train = TrainStage {
             data: data?,
@@ -66,6 +68,7 @@ impl StageReader<'_> {
             optimizer: optimizer?,
             state: state?,
             clip_norm: clip_norm?,
+            clip_value: clip_value?,
             last_batch: last_batch?,
             evaluate: evaluate?,
             monitor: monitor?,
@@ -116,18 +119,17 @@ impl StageReader<'_> {
         Some(metrics)
     }
 
-    /// Reports a stage with both an optimizer and updates of state, or with neither. Unreadable updates count as either.
-    fn check_update(&mut self, span: Span, has_optimizer: bool, has_state: Option<bool>) {
-        let (message, help) = match (has_optimizer, has_state) {
-            (true, Some(true)) => {
-                ("the stage has an optimizer and updates of state", "leave one of them out")
-            }
-            (false, Some(false)) => {
-                ("the stage says nothing about how parameters change", "add `optimizer: Adam(lr: 1e-3)`")
-            }
-            _ => return,
-        };
-        self.error(Code::E0206, span, message, help);
+    /// Reports a stage without an optimizer that also has no updates of state, or that averages gradients.
+    fn check_update(&mut self, span: Span, has_state: bool, accumulates: bool) {
+        if !has_state {
+            let message = "the stage says nothing about how parameters change";
+            self.error(Code::E0206, span, message, "add `optimizer: Adam(lr: 1e-3)`");
+        }
+        if accumulates {
+            let message = "`accumulate` needs an optimizer, which the gradients go to";
+            let help = "add `optimizer: Adam(lr: 1e-3)`, or leave out `accumulate`";
+            self.error(Code::E0206, span, message, help);
+        }
     }
 
     // ---- The best epoch.
@@ -193,8 +195,17 @@ impl StageReader<'_> {
 }
 
 impl StageFields<'_, '_> {
+    /// Reports two ways of clipping gradients, of which each changes the result of the other.
+    fn expect_one_clip(&mut self) {
+        if let (Some(norm), Some(value)) = (self.place("clip_norm"), self.place("clip_value")) {
+            let message = "gradients are clipped by value and by norm";
+            let error = self.reader.diags.error(Code::E0206, value, message);
+            error.also(norm, "the norm is given here").help("leave one of them out");
+        }
+    }
+
     /// Reports fields that need an evaluation, where the stage has none.
-    fn expect_evaluation(&mut self, needing: [Option<Span>; 3]) {
+    fn expect_evaluation(&mut self, needing: [Option<Span>; 4]) {
         if self.place("evaluate").is_none() {
             for span in needing.into_iter().flatten() {
                 self.reader.report_issue(evaluation_is_missing(), span);

@@ -27,7 +27,8 @@ fn faulty_stages() {
         "f": Train(data: "digits.train", batch: 8, loss: "zz", optimizer: Adam(0.1)),
         "g": Run(outputs: ["z", "h"]),
         "h": Evaluate(data: "digits.test", batch: 1, metrics: {"m": "mean(h)"}),
-        "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),"#,
+        "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+        "l": Train(data: "digits.train", batch: 8, loss: "loss", state: {"w": "h"}),"#,
         ),
         expect![[r#"
             error[E0201]: there is no stage `Trian`
@@ -110,13 +111,13 @@ fn faulty_stages() {
                │
                = help: only floats have gradients
 
-            error[E0206]: `w` is f32[4], its next value is f32[B, 4]
-               ┌─ mnist.ron:11:103
+            error[E0206]: `w` is no state, so it cannot be updated beside an optimizer
+               ┌─ mnist.ron:11:99
                │
             11 │         "e": Train(data: "digits.train", batch: 8, loss: "loss", optimizer: Adam(lr: 1), state: {"w": "h", "v": "next"}, early_stop: 2),
-               │                                                                                                       ^^^
+               │                                                                                                   ^
                │
-               = help: state keeps its type
+               = help: declare it with `state: true`, or leave it out of `state`
 
             error[E0206]: `v` is no parameter
                ┌─ mnist.ron:11:109
@@ -196,6 +197,14 @@ fn faulty_stages() {
                │
             15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
                │                                                                             ^^^
+
+            error[E0206]: `w` is f32[4], its next value is f32[B, 4]
+               ┌─ mnist.ron:16:79
+               │
+            16 │         "l": Train(data: "digits.train", batch: 8, loss: "loss", state: {"w": "h"}),
+               │                                                                               ^^^
+               │
+               = help: state keeps its type
         "#]],
     );
     check_faults(

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine_core::pipeline::SplitRef;
+use engine_core::pipeline::{Goal, SplitRef};
 use indexmap::IndexMap;
 
 use super::Training;
@@ -134,6 +134,7 @@ impl Training<'_> {
         report.seconds = epoch_start.elapsed().as_secs_f64();
         self.tell_epoch(session, &report, tell);
         let improved = self.judge(epoch + 1, &report.metrics);
+        self.adapt_rates(session, &report.metrics, tell)?;
         self.epochs.push(report);
         self.note_progress(session);
         if improved && self.keeps_best_state() {
@@ -158,10 +159,33 @@ impl Training<'_> {
 
     /// Whether the epoch is the best so far.
     fn judge(&mut self, epoch: u64, metrics: &IndexMap<String, f64>) -> bool {
-        let Some(monitor) = &self.monitor else { return false };
-        let Some(&metric) = metrics.get(&*monitor.metric) else { return false };
+        let Some((metric, goal)) = self.monitored(metrics) else { return false };
         let min_delta = self.stage.early_stop.as_ref().map_or(0.0, |early_stop| early_stop.min_delta);
-        self.best.judge((epoch, self.step), metric, (monitor.goal, min_delta))
+        self.best.judge((epoch, self.step), metric, (goal, min_delta))
+    }
+
+    /// Changes the learning rates that depend on the monitored metric. An epoch that `max_steps` cuts short changes none,
+    /// so that a run with more steps may go on from there.
+    fn adapt_rates(
+        &mut self,
+        session: &Session,
+        metrics: &IndexMap<String, f64>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<(), SessionError> {
+        let Some((metric, goal)) = self.monitored(metrics) else { return Ok(()) };
+        if !self.step.is_multiple_of(self.batches.layout.steps() as u64) {
+            return Ok(());
+        }
+        for (name, rate) in self.rates.judge(metric, goal) {
+            tell(&Event::Note(&format!("the learning rate `{name}` is {rate:?} from here on")));
+        }
+        Ok(self.rates.write(&session.state)?)
+    }
+
+    /// The monitored metric, and its better direction.
+    fn monitored(&self, metrics: &IndexMap<String, f64>) -> Option<(f64, Goal)> {
+        let monitor = self.monitor.as_ref()?;
+        Some((*metrics.get(&*monitor.metric)?, monitor.goal))
     }
 }
 

@@ -29,6 +29,9 @@ impl Training<'_> {
         }
         self.best =
             Best::from_extra(&checkpoint.extra).ok_or_else(|| cannot("its best metric is not understood"))?;
+        let rates = self.rates.restore(&checkpoint.extra);
+        rates.ok_or_else(|| cannot("it has no learning rates for the schedules of this stage"))?;
+        self.rates.write(&session.state)?;
         self.note_progress(session);
         self.find_best_state(checkpoint, cannot)
     }
@@ -127,6 +130,7 @@ impl Training<'_> {
         session.trained.step = self.step;
         session.trained.cursor = self.cursor();
         session.trained.extra = self.best.to_extra();
+        session.trained.extra.extend(self.rates.to_extra());
         session.trained.extra.insert(STAGE.to_string(), self.name.to_string());
     }
 

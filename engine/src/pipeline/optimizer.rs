@@ -1,0 +1,147 @@
+//! Optimizers, and groups of parameters that they treat in their own ways.
+
+use super::{MetricRate, Pipeline, Schedule, StageIssue};
+use crate::diag::Code;
+use crate::ir::{Attrs, InputKind, Symbol};
+
+/// An optimizer op and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimizerDecl {
+    /// A registered op of role `Optimizer`.
+    pub op: String,
+    /// Its attributes, defaults filled in.
+    pub attrs: Attrs,
+    /// The learning rate by step.
+    pub lr: Schedule,
+    /// Parameters of at most one axis are exempt from the `weight_decay` attribute if this is false.
+    pub decay_bias: bool,
+    /// Parameters with a treatment of their own.
+    pub groups: Vec<ParamGroup>,
+}
+
+/// Some parameters of a stage, and their treatment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParamGroup {
+    /// Names of parameters, in which `*` stands for any run of characters.
+    pub params: Vec<String>,
+    /// Their treatment.
+    pub rule: GroupRule,
+}
+
+/// The treatment of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GroupRule {
+    /// The parameters have no gradient and no state of the optimizer.
+    Frozen,
+    /// The optimizer steps with these settings.
+    Trained {
+        /// Attributes of the op, defaults filled in.
+        attrs: Attrs,
+        /// The learning rate by step; none for that of the optimizer.
+        lr: Option<Schedule>,
+    },
+}
+
+impl OptimizerDecl {
+    /// The first group with a pattern that matches the parameter, and its number.
+    pub fn group_of(&self, param: &str) -> Option<(usize, &ParamGroup)> {
+        let is_member = |group: &ParamGroup| group.params.iter().any(|pattern| matches(pattern, param));
+        self.groups.iter().enumerate().find(|(_, group)| is_member(group))
+    }
+
+    /// The attributes of the op for a parameter, and the name of its learning rate among [`OptimizerDecl::rates`].
+    pub fn settings_of(&self, param: &str) -> (&Attrs, Symbol) {
+        let group = self.group_of(param).map(|(number, group)| (number, &group.rule));
+        match group {
+            Some((place, GroupRule::Trained { attrs, lr: Some(_) })) => {
+                (attrs, format!("lr.{}", place + 1).into())
+            }
+            Some((_, GroupRule::Trained { attrs, lr: None })) => (attrs, "lr".into()),
+            Some((_, GroupRule::Frozen)) | None => (&self.attrs, "lr".into()),
+        }
+    }
+
+    /// The learning rates: `lr`, and `lr.N` for the group of number N, counted from 1.
+    pub fn rates(&self) -> impl Iterator<Item = (Symbol, &Schedule)> {
+        let of_groups = self.groups.iter().zip(1..).filter_map(|(group, number)| match &group.rule {
+            GroupRule::Trained { lr, .. } => Some((format!("lr.{number}").into(), lr.as_ref()?)),
+            GroupRule::Frozen => None,
+        });
+        [(Symbol::from("lr"), &self.lr)].into_iter().chain(of_groups)
+    }
+
+    /// Those that depend on the monitored metric.
+    pub fn metric_rates(&self) -> impl Iterator<Item = (Symbol, &Schedule, MetricRate)> {
+        self.rates().filter_map(|(name, schedule)| Some((name, schedule, schedule.metric_rate()?)))
+    }
+
+    /// Whether the parameter keeps its value.
+    pub fn freezes(&self, param: &str) -> bool {
+        self.group_of(param).is_some_and(|(_, group)| group.rule == GroupRule::Frozen)
+    }
+}
+
+/// Checks that a pattern matches a parameter that can be trained.
+///
+/// # Errors
+/// If it matches none. The issue names the nearest parameter.
+pub fn expect_match(pipeline: &Pipeline, pattern: &str) -> Result<(), StageIssue> {
+    let params = pipeline.params.iter().filter(|param| param.kind == InputKind::Param);
+    let names: Vec<&str> = params.map(|param| &*param.name).collect();
+    if names.iter().any(|name| matches(pattern, name)) {
+        return Ok(());
+    }
+    let plain = pattern.replace('*', "");
+    let help = match names.iter().min_by_key(|name| strsim::osa_distance(&plain, name)) {
+        Some(near) => format!("the nearest parameter is `{near}`; `*` stands for any run of characters"),
+        None => "declare a parameter without `state: true`".to_owned(),
+    };
+    let issue = StageIssue::new(format!("`{pattern}` matches no trained parameter"), None).help(help);
+    Err(StageIssue { code: Code::E0101, ..issue })
+}
+
+/// Whether a name is the pattern, in which `*` stands for any run of characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn stars_stand_for_any_run_of_characters() {
+        for (pattern, name) in [
+            ("w", "w"),
+            ("*", ""),
+            ("*", "a.b"),
+            ("*.bias", "fc.1.bias"),
+            ("embed.*", "embed."),
+            ("a*b*c", "abc"),
+            ("a*b*c", "a.b.b.c"),
+            ("*ab", "aab"),
+            ("**", "x"),
+            ("a*a", "aa"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("w", "w1"),
+            ("", "w"),
+            ("*.bias", "bias"),
+            ("embed.*", "head.embed.w"),
+            ("a*a", "a"),
+            ("a*b*c", "acb"),
+            ("a*bc*c", "abc"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+}

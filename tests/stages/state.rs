@@ -1,0 +1,107 @@
+//! State beside an optimizer, from checkpoints to evaluations.
+
+use super::*;
+
+/// A weight that learns to be 2, its average over steps, the number of steps, and a running mean of the rows.
+fn averaged(train: &str) -> String {
+    let text = r#"(
+        name: "averaged", seed: 3,
+        data: {"rows": (source: "numbers", n_train: 32, n_test: 8)},
+        inputs: {"row": (type: "i32[B]", from: "rows.number")},
+        params: {
+            "w": (type: "f32[]", init: 1.5), "average": (type: "f32[]", state: true, init: 1.5),
+            "n": (type: "i32[]", state: true), "mean": (type: "f32[]", state: true),
+        },
+        nodes: {
+            "x": "cast(row, dtype=f32) / 32.0 + 1.0",
+            "error": "mean(square(x * w - x * 2.0))",
+            "average_error": "mean(square(x * average - x * 2.0))",
+            "average_next": "average * 0.5 + w * 0.5",
+            "n_next": "n + 1",
+            "mean_next": "mean * 0.5 + mean(x) * 0.5",
+        },
+        stages: {
+            "train": Train(
+                data: "rows.train", loss: "error",
+                state: {"average": "average_next", "n": "n_next", "mean": "mean_next"}, TRAIN
+            ),
+            "after": Run(outputs: ["w", "average", "n", "mean"]),
+        },
+    )"#;
+    text.replace("TRAIN", train)
+}
+
+fn values(report: &Report) -> [f64; 4] {
+    ["w", "average", "n", "mean"].map(|name| report.outputs[name].values.to_f64()[0])
+}
+
+#[test]
+fn evaluations_read_the_state_of_training() {
+    for accumulate in [1, 2] {
+        let train = format!(
+            r#"batch: {}, accumulate: {accumulate}, epochs: 3, optimizer: Sgd(lr: 0.1),
+            evaluate: Evaluate(data: "rows.test", batch: 8, metrics: ["error", "average_error"]),"#,
+            32 / accumulate
+        );
+        let report = run(&averaged(&train)).unwrap();
+        // The rows of `test` follow those of `train`.
+        let x = |row: u32| f64::from(row) / 32.0 + 1.0;
+        let train_square = (0..32).map(|row| x(row) * x(row)).sum::<f64>() / 32.0;
+        let test_square = (32..40).map(|row| x(row) * x(row)).sum::<f64>() / 8.0;
+        let (mut w, mut average) = (1.5, 1.5);
+        for epoch in &report.stages[0].epochs {
+            average = 0.5 * (average + w);
+            w -= 0.1 * 2.0 * (w - 2.0) * train_square;
+            for (metric, value) in [("error", w), ("average_error", average)] {
+                let expected = (value - 2.0) * (value - 2.0) * test_square;
+                let found = epoch.metrics[metric];
+                assert!((found - expected).abs() < 1e-6, "{metric}: {found} instead of {expected}");
+            }
+        }
+        let found = values(&report);
+        for (found, expected) in found.into_iter().zip([w, average, 3.0]) {
+            assert!((found - expected).abs() < 1e-6, "{found} instead of {expected}");
+        }
+        // Of equal batches, the mean after each is that of the rows, up to what is left of the first value.
+        if accumulate == 1 {
+            let mean = (0..32).map(x).sum::<f64>() / 32.0 * (1.0 - 0.5f64.powi(3));
+            assert!((found[3] - mean).abs() < 1e-6, "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn checkpoints_carry_state_beside_an_optimizer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    for accumulate in [1, 2] {
+        let train = |epochs: usize| {
+            averaged(&format!(
+                r#"batch: 8, accumulate: {accumulate}, epochs: {epochs}, optimizer: Adam(lr: 0.1),
+                checkpoint: (path: {path:?}),"#
+            ))
+        };
+        let whole = run(&train(4)).unwrap();
+        run(&train(2)).unwrap();
+        let resumed = session(&train(4), Options::default()).run_stages(Some(&path), &mut |_| {}).unwrap();
+        assert_eq!(resumed.stages[0].epochs.len(), 2);
+        assert_eq!(values(&resumed), values(&whole));
+        assert_eq!(values(&whole)[2], 16.0 / accumulate as f64);
+        assert_ne!(values(&whole)[3], 0.0);
+    }
+}
+
+/// The error grows from the first epoch on.
+#[test]
+fn the_state_of_the_best_epoch_has_all_states() {
+    let train = r#"batch: 32, epochs: 9, optimizer: Sgd(lr: 1.0), monitor: Min("error"),
+        early_stop: (patience: 2, restore_best: true),
+        evaluate: Evaluate(data: "rows.test", batch: 8, metrics: ["error"]),"#;
+    let report = run(&averaged(train)).unwrap();
+    let end = report.stages[0].end.as_ref().unwrap();
+    assert!(end.best.as_ref().unwrap().is_restored);
+    assert_eq!((report.stages[0].epochs.len(), end.best.as_ref().unwrap().epoch), (3, 1));
+    // After the first step, the average has seen the first weight alone.
+    let [_, average, n, _] = values(&report);
+    assert_eq!((average, n), (1.5, 1.0));
+}
