@@ -58,7 +58,8 @@ fn points(n_rows: usize, fields: &[(&str, &[usize])]) -> SplitShape {
 
 /// Compares losses and final values of these names.
 fn check(title: &str, (losses, values): (&[f64], &Values), case: &Json, names: &[&str]) {
-    let near = |what: &str, found: &[f64]| near(&format!("{title}: {what}"), found, &numbers(&case[what]));
+    let near =
+        |what: &str, found: &[f64]| near(&format!("{title}: {what}"), found, &numbers(&case[what]), 1e-9);
     assert_eq!(near("losses", losses), Ok(()));
     names.iter().for_each(|name| assert_eq!(near(name, &values[*name].to_f64()), Ok(())));
 }
