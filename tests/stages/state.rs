@@ -105,3 +105,28 @@ fn the_state_of_the_best_epoch_has_all_states() {
     let [_, average, n, _] = values(&report);
     assert_eq!((average, n), (1.5, 1.0));
 }
+
+/// Updates that a program adds to a pipeline, as a layer with running statistics would.
+#[test]
+fn updates_of_a_pipeline_are_made_by_every_training() {
+    let text = averaged("batch: 8, epochs: 2, optimizer: Sgd(lr: 0.1),")
+        .replace(r#"state: {"average": "average_next", "n": "n_next", "mean": "mean_next"},"#, "")
+        .replace(r#""x": "cast"#, r#""x": "mean * 0.0 + cast"#);
+    let with_updates = |updates: &[(&str, &str)]| {
+        let mut engine = Engine::new();
+        let mut pipeline = engine.read("updates.ron", &text).unwrap();
+        pipeline.updates = updates.iter().map(|(state, node)| ((*state).into(), (*node).into())).collect();
+        let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
+        let data = engine::runtime::data::source::LoadContext::offline_in("no/such/folder".as_ref());
+        let session = engine.session(pipeline, device, &data, Options::default(), &mut |_| {});
+        session.map(|mut session| values(&session.run_stages(None, &mut |_| {}).unwrap()))
+    };
+    let [_, average, n, mean] = with_updates(&[]).unwrap();
+    assert_eq!((average, n, mean), (1.5, 0.0, 0.0));
+    // The loss reads `mean`, and no `n`.
+    let [_, average, n, mean] = with_updates(&[("mean", "mean_next"), ("n", "n_next")]).unwrap();
+    assert_eq!((average, n), (1.5, 0.0));
+    assert!(mean > 1.0 && mean < 2.0, "{mean}");
+    let refused = with_updates(&[("w", "average_next")]).unwrap_err().to_string();
+    assert!(refused.contains("`w` is no state, so it cannot be updated beside an optimizer"), "{refused}");
+}
