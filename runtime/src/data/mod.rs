@@ -12,4 +12,5 @@ pub mod remote;
 pub mod results;
 pub mod shuffle;
 pub mod table;
+pub mod tokenizer;
 pub mod vecs;
