@@ -5,6 +5,7 @@ pub mod source;
 pub mod cells;
 pub mod csv;
 pub mod fault;
+pub mod field;
 pub mod idx;
 pub mod npy;
 pub mod npz;
