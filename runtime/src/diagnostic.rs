@@ -46,6 +46,7 @@ impl Coded for DataError {
             | DataError::UnevenRow { .. }
             | DataError::TooFewRows { .. }
             | DataError::ShortText { .. }
+            | DataError::Tokenizer(_)
             | DataError::Idx(_) => Code::E0502,
             DataError::Table(error) => return error.code(),
             DataError::Tensor(error) => return error.code(),
@@ -73,12 +74,15 @@ impl Coded for DataError {
             }
             DataError::NotFound { .. } => "put it there, or name its folder with `--data-dir`".to_string(),
             DataError::Table(error) => return error.help(),
+            DataError::Tokenizer(error) => error.fact.help().to_string(),
+            DataError::ShortText { .. } => {
+                "take a longer text, a smaller `context` or larger shares".to_string()
+            }
             DataError::Tensor(error) => return error.help(),
             DataError::NoRows
             | DataError::UnevenFields { .. }
             | DataError::UnevenRow { .. }
             | DataError::TooFewRows { .. }
-            | DataError::ShortText { .. }
             | DataError::DuplicateSource { .. }
             | DataError::Other(_) => return None,
         })

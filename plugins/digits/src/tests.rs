@@ -52,8 +52,8 @@ fn files_are_found_in_the_folder_of_the_set_and_in_the_root() {
         assert_eq!(set.provenance, Provenance::Files { dir: nested.clone() });
         let train = set.splits["train"].fields();
         assert_eq!(format!("{train:?}"), r#"{"images": u8[12,28,28], "labels": u8[12]}"#);
-        assert_eq!(train["images"].bytes()[784 * 11], 11);
-        assert_eq!(train["labels"].bytes()[9..], [9, 0, 1]);
+        assert_eq!(train["images"].tensor().unwrap().bytes()[784 * 11], 11);
+        assert_eq!(train["labels"].tensor().unwrap().bytes()[9..], [9, 0, 1]);
     }
 }
 

@@ -50,7 +50,7 @@ impl Session {
         let mut data = 0;
         for split in splits {
             if self.is_resident(split)? {
-                data += self.resident.bytes(split)?;
+                data += self.resident.bytes(split)?.unwrap_or_default();
             }
         }
         let params = self.pipeline.params.iter().filter(|param| param.kind == InputKind::Param);

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use engine_core::ir::{Symbol, Type};
+use engine_core::ir::Symbol;
 use engine_core::pipeline::SplitRef;
 use engine_core::stage::SplitShape;
 use indexmap::IndexMap;
 
 use super::background::{Background, Task};
 use super::error::SessionError;
+use crate::data::field::Field;
 use crate::data::source::{DataError, DataSet, Split};
 use crate::device::{Device, DeviceBuffer, DeviceError};
-use crate::tensor::HostTensor;
 
 /// The data sets of a pipeline, and those of their splits that have gone to the device.
 pub(super) struct Resident {
@@ -89,14 +89,15 @@ impl Resident {
     }
 
     /// The field of a split that an input `DATA.FIELD` names.
-    pub(super) fn field(&self, split: &SplitRef, input: &str) -> Option<&HostTensor> {
+    pub(super) fn field(&self, split: &SplitRef, input: &str) -> Option<&Field> {
         let field = input.strip_prefix(&*split.data)?.strip_prefix('.')?;
         self.split(split).ok()?.field(field).ok()
     }
 
-    /// Bytes of a split.
-    pub(super) fn bytes(&self, split: &SplitRef) -> Result<usize, SessionError> {
-        Ok(self.split(split)?.fields().values().map(|tensor| tensor.bytes().len()).sum())
+    /// Bytes of a split; none if some rows are lazy.
+    pub(super) fn bytes(&self, split: &SplitRef) -> Result<Option<usize>, SessionError> {
+        let stored = |field: &Field| Some(field.stored()?.bytes().len());
+        Ok(self.split(split)?.fields().values().map(stored).sum())
     }
 
     /// The rows of a split.
@@ -109,15 +110,15 @@ impl Resident {
 
 /// The types of a split of the set called `data` in the pipeline.
 pub fn split_shape(data: &Symbol, split: &Split) -> SplitShape {
-    let row_type = |tensor: &HostTensor| Type::new(tensor.dtype(), &tensor.shape()[1..]);
-    let fields = split.fields().iter().map(|(name, tensor)| (name.as_str().into(), row_type(tensor)));
+    let fields = split.fields().iter().map(|(name, field)| (name.as_str().into(), field.row_type()));
     let n_rows = split.n_rows();
     SplitShape { data: data.clone(), n_rows, n_held: n_rows, fields: fields.collect() }
 }
 
 fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {
     let mut fields = Fields::new();
-    for (name, tensor) in split.fields() {
+    for (name, field) in split.fields() {
+        let tensor = &field.tensor().map_err(|error| DeviceError::Failed(error.to_string()))?;
         let copied = || {
             let buffer = device.allocate(tensor.bytes().len()).map_err(|error| error.of_buffer(name))?;
             device.write(&buffer, 0, tensor.bytes()).map(|()| buffer)

@@ -14,6 +14,7 @@ use super::layout::Layout;
 use super::order::ORDER;
 use super::plan::StagePlan;
 use super::windows::{Ring, Windows};
+use crate::data::field::Field;
 use crate::device::DeviceBuffer;
 use crate::tensor::HostTensor;
 
@@ -29,10 +30,10 @@ pub(super) enum DataInputs<'a> {
 }
 
 impl Session {
-    /// Whether the rows of a split are kept on the device.
+    /// Whether the rows of a split are kept on the device. Lazy rows are not.
     pub(super) fn is_resident(&self, split: &SplitRef) -> Result<bool, SessionError> {
         let most = self.most_resident_bytes.unwrap_or_else(|| self.device.model().most_resident_bytes);
-        Ok(self.resident.bytes(split)? as u64 <= most)
+        Ok(self.resident.bytes(split)?.is_some_and(|bytes| bytes as u64 <= most))
     }
 
     /// Starts to send a split to the device, if the split stays there.
@@ -58,9 +59,9 @@ impl Session {
         Ok(Some(Windows::new(self.resident.split(split)?, layout, seed, n_steps)))
     }
 
-    /// Reports a split that is not kept on the device.
+    /// Reports a split that is too large for the device.
     pub(super) fn report_windows(&self, split: &SplitRef, batches: &Batches, tell: &mut Subscriber<'_>) {
-        let (Some(windows), Ok(bytes)) = (&batches.windows, self.resident.bytes(split)) else { return };
+        let (Some(windows), Ok(Some(bytes))) = (&batches.windows, self.resident.bytes(split)) else { return };
         let (data, split, mib) = (&split.data, &split.split, bytes.div_ceil(1 << 20));
         tell(&Event::Note(&format!(
             "`{data}.{split}` stays on the host ({mib} MiB); its rows are copied to the device {} steps ahead",
@@ -114,8 +115,8 @@ impl Session {
             Some(ring) => ring.get(name),
             None => order.filter(|_| name == ORDER),
         };
-        let Some(buffer) = lies_in else { return Ok(field.cloned()) };
-        let dtype = field.map_or(DType::I32, HostTensor::dtype);
+        let Some(buffer) = lies_in else { return Ok(field.map(Field::tensor).transpose()?) };
+        let dtype = field.map_or(DType::I32, |field| field.row_type().dtype);
         let mut tensor = HostTensor::zeros(dtype, &[buffer.bytes() / dtype.size()])?;
         self.device.read(buffer, 0, tensor.bytes_mut())?;
         Ok(Some(tensor))

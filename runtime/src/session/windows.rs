@@ -14,9 +14,9 @@ use indexmap::IndexMap;
 
 use super::layout::{Layout, Size};
 use super::order::ORDER;
+use crate::data::field::Field;
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Executable};
-use crate::tensor::HostTensor;
 use gather::{Gatherer, N_WINDOWS, Task};
 
 /// Bytes of a window, unless a single step takes more.
@@ -42,7 +42,7 @@ pub(super) struct Windows {
 impl Windows {
     /// Windows of the first `n_steps` steps of a layout, repeated; shuffled by a seed, or in file order.
     pub(super) fn new(split: &Split, layout: Layout, seed: Option<u64>, n_steps: u64) -> Windows {
-        let row_bytes = |tensor: &HostTensor| tensor.bytes().len() / split.n_rows().max(1);
+        let row_bytes = |field: &Field| field.row_type().bytes();
         let step_bytes = layout.batch * split.fields().values().map(row_bytes).sum::<usize>();
         let n_steps_each = (WINDOW_BYTES / step_bytes.max(1)).clamp(1, WINDOW_STEPS);
         Windows {

@@ -150,7 +150,7 @@ impl LoadContext {
 
     /// Fails on an option that is none of `known`.
     pub fn check_options(&self, known: &[&str]) -> Result<(), DataError> {
-        match self.options.iter().find(|(name, _)| !known.contains(&&**name)) {
+        match self.options.iter().find(|(name, _)| ![known, &[VALIDATION]].concat().contains(&&**name)) {
             None => Ok(()),
             Some((name, _)) => {
                 let known = [known, &[VALIDATION]].concat().join(", ");

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::data::idx::IdxError;
 use crate::data::table::TableError;
+use crate::data::tokenizer::TokenizerError;
 use crate::tensor::TensorError;
 
 /// Why a data set cannot be loaded.
@@ -95,14 +96,14 @@ pub enum DataError {
     },
     /// A text is shorter than one window.
     #[error(
-        "the text's part `{split}` has {n_bytes} bytes, which hold no window of {width} and the byte after it"
+        "the text's part `{split}` has {n_tokens} tokens, which hold no window of {width} and the token after it"
     )]
     ShortText {
         /// The split.
         split: String,
-        /// Its bytes.
-        n_bytes: usize,
-        /// Bytes of a window.
+        /// Its tokens; bytes without a tokenizer.
+        n_tokens: usize,
+        /// Tokens of a window.
         width: usize,
     },
     /// The training rows cannot be divided.
@@ -168,6 +169,9 @@ pub enum DataError {
     /// A file of rows cannot be used.
     #[error(transparent)]
     Table(Box<TableError>),
+    /// A tokenizer cannot be used, or a text with it.
+    #[error(transparent)]
+    Tokenizer(Box<TokenizerError>),
     /// So much data cannot be held.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -179,5 +183,11 @@ pub enum DataError {
 impl From<TableError> for DataError {
     fn from(error: TableError) -> Self {
         DataError::Table(Box::new(error))
+    }
+}
+
+impl From<TokenizerError> for DataError {
+    fn from(error: TokenizerError) -> Self {
+        DataError::Tokenizer(Box::new(error))
     }
 }

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(set.splits.keys().collect::<Vec<_>>(), ["train", "test"]);
         let expected = r#"{"a": f32[2,3], "b": f32[2,3], "c": f32[2,1], "d": u8[2]}"#;
         assert_eq!(format!("{:?}", set.splits["test"].fields()), expected);
-        assert_eq!(set.splits["train"].field("c").unwrap().to_f64(), [7.0, 8.5]);
+        assert_eq!(set.splits["train"].tensor("c").unwrap().to_f64(), [7.0, 8.5]);
 
         let one = Files.load(&context(dir.path(), &[("x", "train.npy")])).unwrap();
         assert_eq!(one.splits.keys().collect::<Vec<_>>(), ["train"]);

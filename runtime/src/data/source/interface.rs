@@ -10,6 +10,11 @@ pub trait Source: Send + Sync {
     fn name(&self) -> &str;
     /// One sentence for listings.
     fn summary(&self) -> &str;
+    /// Whether the source makes the split of the option `validation` itself. Otherwise its rows are picked from `train` at
+    /// random, which rows that overlap forbid.
+    fn divides(&self) -> bool {
+        false
+    }
     /// Reads, downloads or generates the data.
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError>;
 }

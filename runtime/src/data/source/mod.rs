@@ -74,13 +74,14 @@ impl Sources {
     }
 
     /// Loads the source of that name. The option `validation` applies to every source: it moves a share of the rows of the
-    /// split `train` to a split `validation`.
+    /// split `train` to a split `validation`, unless the [source divides](Source::divides) them itself.
     ///
     /// # Errors
     /// If there is no such source, it fails, or its rows cannot be divided by the share.
     pub fn load(&self, name: &str, context: &LoadContext) -> Result<DataSet, DataError> {
         let source = self.get(name)?;
-        let Some(share) = context.share(VALIDATION)? else { return source.load(context) };
+        let share = context.share(VALIDATION)?.filter(|_| !source.divides());
+        let Some(share) = share else { return source.load(context) };
         let own = context.options.iter().filter(|(option, _)| &**option != VALIDATION);
         let set = source.load(&LoadContext { options: own.cloned().collect(), ..context.clone() })?;
         validation::divided(set, share)

@@ -58,7 +58,7 @@ mod tests {
         ];
         let set = Numbers.load(&context).unwrap();
         let rows =
-            |split: &str| set.splits[split].field("number").unwrap().as_slice::<i32>().unwrap().to_vec();
+            |split: &str| set.splits[split].tensor("number").unwrap().as_slice::<i32>().unwrap().to_vec();
         assert_eq!((rows("train"), rows("test")), (vec![0, 1, 2], vec![3, 4]));
         context.options = vec![("rows".into(), Attr::Lit(Literal::Int(3)))];
         assert!(Numbers.load(&context).is_err());

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::DataError;
+use crate::data::field::Field;
 use crate::tensor::HostTensor;
 
 /// Rows for training and evaluation, with their provenance.
@@ -103,17 +104,18 @@ impl fmt::Display for Provenance {
 /// Fields with the same number of rows, the outermost extent of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
-    fields: IndexMap<String, HostTensor>,
+    fields: IndexMap<String, Field>,
     n_rows: usize,
 }
 
 impl Split {
     /// A split of the given fields; fails unless there is one at least and all have the same number of rows.
-    pub fn new(fields: IndexMap<String, HostTensor>) -> Result<Self, DataError> {
-        let n_rows = fields.first().and_then(|(_, tensor)| tensor.shape().first().copied());
-        let n_rows = n_rows.ok_or(DataError::NoRows)?;
-        for (name, tensor) in &fields {
-            let found = tensor.shape().first().copied();
+    pub fn new<F: Into<Field>>(fields: IndexMap<String, F>) -> Result<Self, DataError> {
+        let fields: IndexMap<String, Field> =
+            fields.into_iter().map(|(name, field)| (name, field.into())).collect();
+        let n_rows = fields.first().and_then(|(_, field)| field.n_rows()).ok_or(DataError::NoRows)?;
+        for (name, field) in &fields {
+            let found = field.n_rows();
             if found != Some(n_rows) {
                 return Err(DataError::UnevenFields { field: name.clone(), expected: n_rows, found });
             }
@@ -148,7 +150,7 @@ impl Split {
             let shape: Vec<usize> = [&[n_rows], first[i].shape()].concat();
             Ok((fields[i].to_string(), HostTensor::from_bytes(first[i].dtype(), &shape, &bytes[i])?))
         };
-        Split::new((0..N).map(field).collect::<Result<_, DataError>>()?)
+        Split::new((0..N).map(field).collect::<Result<IndexMap<String, HostTensor>, DataError>>()?)
     }
 
     /// Some of the rows, in ascending order, and those that are `taken` from them: field by field, so that few rows are in
@@ -157,10 +159,11 @@ impl Split {
     /// # Errors
     /// If there is no memory for those that are taken.
     pub(super) fn divided(self, kept: &[usize], taken: &[usize]) -> Result<[Self; 2], DataError> {
-        let mut fields = [IndexMap::new(), IndexMap::new()];
-        for (name, tensor) in self.fields {
-            fields[1].insert(name.clone(), tensor.select_rows(taken)?);
-            fields[0].insert(name, tensor.keep_rows(kept));
+        let mut fields = [IndexMap::<String, Field>::new(), IndexMap::new()];
+        for (name, field) in self.fields {
+            let [kept, taken] = field.divided(kept, taken)?;
+            fields[1].insert(name.clone(), taken);
+            fields[0].insert(name, kept);
         }
         let [kept, taken] = fields.map(Split::new);
         Ok([kept?, taken?])
@@ -171,8 +174,16 @@ impl Split {
         self.n_rows
     }
 
+    /// The rows of the field of that name in one tensor, which is shared if it lies in memory.
+    ///
+    /// # Errors
+    /// If there is no such field, or no memory for lazy rows.
+    pub fn tensor(&self, name: &str) -> Result<HostTensor, DataError> {
+        Ok(self.field(name)?.tensor()?)
+    }
+
     /// The field of that name.
-    pub fn field(&self, name: &str) -> Result<&HostTensor, DataError> {
+    pub fn field(&self, name: &str) -> Result<&Field, DataError> {
         self.fields.get(name).ok_or_else(|| DataError::UnknownField {
             name: name.to_string(),
             known: self.fields.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
@@ -180,7 +191,7 @@ impl Split {
     }
 
     /// Every field by name, in order of declaration.
-    pub fn fields(&self) -> &IndexMap<String, HostTensor> {
+    pub fn fields(&self) -> &IndexMap<String, Field> {
         &self.fields
     }
 }

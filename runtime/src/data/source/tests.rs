@@ -70,7 +70,7 @@ fn a_share_of_the_training_rows_can_be_kept_for_validation() {
         Sources::with_builtin().load("numbers", &LoadContext { options, ..context() })
     };
     let set = with(0.25.into()).unwrap();
-    let rows = |split: &str| set.splits[split].field("number").unwrap().as_slice::<i32>().unwrap().to_vec();
+    let rows = |split: &str| set.splits[split].tensor("number").unwrap().as_slice::<i32>().unwrap().to_vec();
     assert_eq!((rows("train").len(), rows("validation").len(), rows("test").len()), (15, 5, 1024));
     let mut all = [rows("train"), rows("validation")].concat();
     assert!(rows("validation") != [0, 1, 2, 3, 4] && rows("validation").is_sorted());
@@ -86,7 +86,7 @@ fn rows_of_a_program_make_a_source() {
     let row = |i: i32| [HostTensor::scalar(i), HostTensor::from_slice(&[2], &[i as f32, -1.0]).unwrap()];
     let split = Split::from_rows(["n", "x"], (0..3).map(row)).unwrap();
     assert_eq!(format!("{:?}", split.fields()), r#"{"n": i32[3], "x": f32[3,2]}"#);
-    assert_eq!(split.field("x").unwrap().to_f64(), [0.0, -1.0, 1.0, -1.0, 2.0, -1.0]);
+    assert_eq!(split.tensor("x").unwrap().to_f64(), [0.0, -1.0, 1.0, -1.0, 2.0, -1.0]);
     let mut sources = Sources::with_builtin();
     sources.register(InMemory::new("mine").split("train", split.clone())).unwrap();
     let set = sources.load("mine", &context()).unwrap();

@@ -1,23 +1,28 @@
-//! The source `text`: the bytes of a file, and which byte follows.
+//! The source `text`: windows of the tokens of a file, and the tokens that follow.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use engine_core::ir::DType;
 use indexmap::IndexMap;
 
 use super::files::empty_set;
+use super::validation::VALIDATION;
 use super::{DataError, DataSet, LoadContext, Source, Split};
+use crate::data::field::{Field, SlidingWindows};
 use crate::data::shuffle::epoch_order;
 use crate::data::table::bytes_of;
+use crate::data::tokenizer::{Tokenizer, TokenizerError, TokenizerFact};
 use crate::tensor::HostTensor;
 
-/// The fields `context`, `u8[rows, context]`, and `next`, `u8[rows]`: the byte that follows.
+/// The fields `input` and `target`, `[rows, context]`: a window of tokens, and the window that starts one token later. The
+/// field `context` is `input`, and `next`, `[rows]`, is the last of `target`. Bytes are u8, tokens of a tokenizer i32.
 pub(super) struct Text;
 
 const FILE: &str = "file";
 const CONTEXT: &str = "context";
 const STRIDE: &str = "stride";
 const TEST: &str = "test";
+const TOKENIZER: &str = "tokenizer";
 const DEFAULT_CONTEXT: usize = 16;
 const MOST: usize = 1 << 16;
 
@@ -27,14 +32,18 @@ impl Source for Text {
     }
 
     fn summary(&self) -> &str {
-        "windows of `context` bytes of a `file`, each with the `next` byte; the last `test` share is to judge by"
+        "windows of `context` bytes or tokens of a `file` as `input`, and as `target` those one later; the end is for tests"
+    }
+
+    fn divides(&self) -> bool {
+        true
     }
 
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
-        context.check_options(&[FILE, CONTEXT, STRIDE, TEST])?;
+        context.check_options(&[FILE, CONTEXT, STRIDE, TEST, TOKENIZER])?;
         let width = context.count(CONTEXT, MOST)?.unwrap_or(DEFAULT_CONTEXT);
         let stride = context.count(STRIDE, MOST)?.unwrap_or(1);
-        let share = context.share(TEST)?.unwrap_or(0.1);
+        let shares = [context.share(TEST)?.unwrap_or(0.1), context.share(VALIDATION)?.unwrap_or(0.0)];
         let Some(file) = context.text(FILE)? else {
             return Err(DataError::BadOption {
                 name: FILE.to_string(),
@@ -42,32 +51,72 @@ impl Source for Text {
                 found: "left out".to_string(),
             });
         };
-        let (mut set, bytes) = match context.find(Path::new(file)) {
-            Some(path) => (empty_set(self.name(), &path), bytes_of(&path)?),
+        let path = context.find(Path::new(file));
+        let (mut set, bytes) = match &path {
+            Some(path) => (empty_set(self.name(), path), bytes_of(path)?),
             None => stand_in(context, file)?,
         };
-        let (train, test) = bytes.split_at(((1.0 - share) * bytes.len() as f64) as usize);
-        for (split, bytes) in [("train", train), ("test", test)] {
-            set.splits.insert(split.to_string(), windows(bytes, width, stride, split)?);
+        let tokens = match context.text(TOKENIZER)? {
+            Some(tokenizer) => {
+                let tokenizer = Tokenizer::read(&context.expect(Path::new(tokenizer))?)?;
+                encoded(path.as_deref().unwrap_or(Path::new(file)), &tokenizer, &bytes)?
+            }
+            None => HostTensor::from_slice(&[bytes.len()], &bytes)?,
+        };
+        let [test, validation] = shares;
+        let before = |end: usize, share: f64| ((1.0 - share) * end as f64) as usize;
+        let train_and_validation = before(tokens.n_elements(), test);
+        let train = before(train_and_validation, validation);
+        let parts = [
+            ("train", 0..train, stride),
+            // Windows to judge by do not overlap, so each token counts once.
+            (VALIDATION, train..train_and_validation, width),
+            ("test", train_and_validation..tokens.n_elements(), width),
+        ];
+        for (split, part, stride) in parts {
+            if split != VALIDATION || validation > 0.0 {
+                let rows = windows(&tokens, (part.start, part.len()), [width, stride], split)?;
+                set.splits.insert(split.to_string(), rows);
+            }
         }
         Ok(set)
     }
 }
 
-fn windows(bytes: &[u8], width: usize, stride: usize, split: &str) -> Result<Split, DataError> {
-    let rows = || bytes.windows(width + 1).step_by(stride);
-    let n_rows = rows().len();
-    if n_rows == 0 {
-        return Err(DataError::ShortText { split: split.to_string(), n_bytes: bytes.len(), width });
-    }
-    let mut context = HostTensor::zeros(DType::U8, &[n_rows, width])?;
-    let mut next = HostTensor::zeros(DType::U8, &[n_rows])?;
-    let filled = context.bytes_mut().chunks_exact_mut(width).zip(next.bytes_mut());
-    for ((window, next), row) in filled.zip(rows()) {
-        window.copy_from_slice(&row[..width]);
-        *next = row[width];
-    }
-    Split::new(IndexMap::from([(CONTEXT.to_string(), context), ("next".to_string(), next)]))
+/// The tokens of a text; `path` is named in errors.
+fn encoded(path: &Path, tokenizer: &Tokenizer, bytes: &[u8]) -> Result<HostTensor, DataError> {
+    let fail = |fact| TokenizerError { path: path.to_path_buf(), fact };
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let (before, rest) = bytes.split_at(error.valid_up_to());
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
+        fail(TokenizerFact::NotUtf8 { line, column, byte: rest[0] })
+    })?;
+    let tokens: Vec<i32> =
+        tokenizer.encode(text).map_err(fail)?.into_iter().map(|token| token as i32).collect();
+    Ok(HostTensor::from_slice(&[tokens.len()], &tokens)?)
+}
+
+/// The rows of a part of the tokens: its first token and how many. None reads a token of another part.
+fn windows(
+    tokens: &HostTensor,
+    (first, n_tokens): (usize, usize),
+    [width, stride]: [usize; 2],
+    split: &str,
+) -> Result<Split, DataError> {
+    let Some(after_first) = n_tokens.checked_sub(width + 1) else {
+        return Err(DataError::ShortText { split: split.to_string(), n_tokens, width });
+    };
+    let steps = (stride, after_first / stride + 1);
+    let field = |extents: &[usize], offset| {
+        Field::Lazy(Arc::new(SlidingWindows::new(tokens, extents, first + offset, steps)))
+    };
+    Split::new(IndexMap::from([
+        (CONTEXT.to_string(), field(&[width], 0)),
+        ("next".to_string(), field(&[], width)),
+        ("input".to_string(), field(&[width], 0)),
+        ("target".to_string(), field(&[width], 1)),
+    ]))
 }
 
 const N_LINES: usize = 4000;
@@ -139,24 +188,82 @@ mod tests {
         Text.load(&LoadContext { options, ..LoadContext::offline_in(dir) })
     }
 
+    fn letters(set: &DataSet, split: &str, field: &str) -> String {
+        String::from_utf8(set.splits[split].tensor(field).unwrap().bytes().to_vec()).unwrap()
+    }
+
     #[test]
-    fn windows_do_not_cross_from_one_split_to_the_other() {
+    fn targets_are_inputs_one_later_and_stay_in_their_split() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.txt"), "abcdefghijklmnopqrst").unwrap();
+        let set =
+            load(dir.path(), &[(CONTEXT, 2.into()), (TEST, 0.25.into()), (VALIDATION, 0.4.into())]).unwrap();
+        let types = |split: &str| format!("{:?}", set.splits[split].fields());
+        assert_eq!(
+            types("train"),
+            r#"{"context": u8[7,2], "next": u8[7], "input": u8[7,2], "target": u8[7,2]}"#
+        );
+        assert_eq!(set.splits.keys().collect::<Vec<_>>(), ["train", VALIDATION, "test"]);
+        assert_eq!(letters(&set, "train", "input"), "abbccddeeffggh");
+        assert_eq!(letters(&set, "train", "target"), "bccddeeffgghhi");
+        assert_eq!(letters(&set, "train", "next"), "cdefghi");
+        assert_eq!(letters(&set, "train", "context"), letters(&set, "train", "input"));
+        let judged = |split| (letters(&set, split, "input"), letters(&set, split, "target"));
+        assert_eq!(judged(VALIDATION), ("jklm".into(), "klmn".into()));
+        assert_eq!(judged("test"), ("pqrs".into(), "qrst".into()));
+        let strided =
+            load(dir.path(), &[(CONTEXT, 2.into()), (STRIDE, 6.into()), (TEST, 0.25.into())]).unwrap();
+        assert_eq!(letters(&strided, "train", "input"), "abghmn");
+    }
+
+    #[test]
+    fn options_that_leave_no_window_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.txt"), "abcdefghij").unwrap();
-        let set = load(dir.path(), &[(CONTEXT, 2.into()), (STRIDE, 2.into()), (TEST, 0.4.into())]).unwrap();
-        let field = |split: &str, field: &str| {
-            let bytes = set.splits[split].field(field).unwrap().bytes().to_vec();
-            String::from_utf8(bytes).unwrap()
+        let error = |options: &[(&str, Attr)]| load(dir.path(), options).unwrap_err().to_string();
+        let short = "has 9 tokens, which hold no window of 9 and the token after it";
+        assert_eq!(error(&[(CONTEXT, 9.into())]), format!("the text's part `train` {short}"));
+        let short = "has 1 tokens, which hold no window of 2 and the token after it";
+        assert_eq!(error(&[(CONTEXT, 2.into())]), format!("the text's part `test` {short}"));
+        assert_eq!(error(&[(TEST, 1.into())]), "option `test` cannot be 1");
+        assert_eq!(error(&[("steps", 1.into())]), "there is no option `steps`");
+    }
+
+    #[test]
+    fn tokens_take_the_place_of_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let json = include_str!("../../../../tests/examples/tokenizer_gpt2.json");
+        fs::write(dir.path().join("tokenizer.json"), json).unwrap();
+        let text = "The licence of this work, and nothing else. ".repeat(20);
+        let with = |text: &[u8], name: &str| {
+            fs::write(dir.path().join("a.txt"), text).unwrap();
+            load(dir.path(), &[(CONTEXT, 4.into()), (TOKENIZER, name.into())])
         };
-        assert_eq!((field("train", "context"), field("train", "next")), ("abcd".into(), "ce".into()));
-        assert_eq!((field("test", "context"), field("test", "next")), ("gh".into(), "i".into()));
-        let short = load(dir.path(), &[(CONTEXT, 9.into())]).unwrap_err().to_string();
-        assert_eq!(
-            short,
-            "the text's part `train` has 9 bytes, which hold no window of 9 and the byte after it"
-        );
-        let bad = load(dir.path(), &[(TEST, 1.into())]).unwrap_err().to_string();
-        assert_eq!(bad, "option `test` cannot be 1");
+        let set = with(text.as_bytes(), "tokenizer.json").unwrap();
+        let target = set.splits["train"].field("target").unwrap().first_rows(1).unwrap();
+        let tokenizer = Tokenizer::read(&dir.path().join("tokenizer.json")).unwrap();
+        let expected = tokenizer.encode("The licence of this work").unwrap();
+        let target = target.as_slice::<i32>().unwrap().iter().map(|&token| token as u32);
+        assert!(target.eq(expected[1..5].iter().copied()));
+
+        let error = |text: &[u8], name: &str| with(text, name).unwrap_err().to_string();
+        let wrong = error(b"good\nnot \xff good", "tokenizer.json");
+        let expected = "a.txt: line 2, column 5: the byte 0xff is no UTF-8, which a tokenizer needs";
+        assert!(wrong.ends_with(expected), "{wrong}");
+        assert!(error(b"abc", "none.json").starts_with("`none.json` is not in "));
+        fs::write(dir.path().join("bad.json"), "{\n  \"model\": 7}").unwrap();
+        let bad = error(b"abc", "bad.json");
+        assert!(bad.contains("bad.json: is no tokenizer: ") && bad.ends_with("at line 2 column 12"), "{bad}");
+    }
+
+    /// Rows of a long context take the memory of the text alone.
+    #[test]
+    fn overlapping_windows_are_not_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.txt"), vec![b'a'; 1 << 20]).unwrap();
+        let set = load(dir.path(), &[(CONTEXT, 4096.into())]).unwrap();
+        let train = &set.splits["train"];
+        assert!(train.n_rows() > 900_000 && train.fields().values().all(|field| field.stored().is_none()));
     }
 
     #[test]

@@ -160,9 +160,9 @@ mod tests {
         }
         let set = Vectors.load(&context(dir.path(), &FILES)).unwrap();
         assert_eq!((set.name.as_str(), set.note), ("base", None));
-        assert_eq!(*set.splits["base"].field("base").unwrap(), base);
-        assert_eq!(*set.splits["queries"].field("query").unwrap(), query);
-        assert_eq!(*set.splits["queries"].field("neighbours").unwrap(), truth);
+        assert_eq!(set.splits["base"].tensor("base").unwrap(), base);
+        assert_eq!(set.splits["queries"].tensor("query").unwrap(), query);
+        assert_eq!(set.splits["queries"].tensor("neighbours").unwrap(), truth);
 
         std::fs::remove_file(dir.path().join("a/q.npy")).unwrap();
         let error = Vectors.load(&context(dir.path(), &FILES)).unwrap_err().to_string();
@@ -179,8 +179,8 @@ mod tests {
             note.starts_with("random vectors drawn by the program stand in for `a/base.fvecs`"),
             "{note}"
         );
-        assert_eq!(set.splits["base"].field("base").unwrap().shape(), [N_BASE, DEFAULT_DIM]);
-        let truth = set.splits["queries"].field("neighbours").unwrap();
+        assert_eq!(set.splits["base"].tensor("base").unwrap().shape(), [N_BASE, DEFAULT_DIM]);
+        let truth = set.splits["queries"].tensor("neighbours").unwrap();
         assert_eq!(truth.shape(), [N_QUERIES, N_NEIGHBOURS]);
     }
 }

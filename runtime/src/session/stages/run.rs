@@ -167,11 +167,11 @@ impl Values<'_> {
         };
         let set = self.sets.get(data).ok_or_else(|| missing(name, ty))?;
         let split = set.splits.values().next().ok_or_else(|| missing(name, ty))?;
-        let rows = split
+        let field = split
             .field(field)
             .map_err(|source| SessionError::Data { data: data.clone(), source: Box::new(source) })?;
         let extents = ty.extents();
-        let rows = rows.first_rows(extents.first().copied().unwrap_or(0))?;
+        let rows = field.first_rows(extents.first().copied().unwrap_or(0))?;
         match (rows.dtype(), rows.shape()) == (ty.dtype, &extents[..]) {
             true => Ok(rows),
             false => Err(unfit(name, ty, &rows)),

@@ -235,12 +235,11 @@ impl Session {
         let data_error = |source| SessionError::Data { data: queries.data.clone(), source: Box::new(source) };
         let split = self.resident.split(queries)?;
         for (field, memory, row_bytes) in &searcher.fed {
-            let bytes = split.field(field).map_err(data_error)?.bytes();
-            let rows = bytes.get(first * row_bytes..(first + n_rows) * row_bytes).ok_or_else(|| {
-                SessionError::Input {
-                    input: field.to_string(),
-                    why: "its vectors have another length".into(),
-                }
+            let rows = split.tensor(field).map_err(data_error)?;
+            let rows = rows.bytes().get(first * row_bytes..(first + n_rows) * row_bytes);
+            let rows = rows.ok_or_else(|| SessionError::Input {
+                input: field.to_string(),
+                why: "its vectors have another length".into(),
             })?;
             self.device.write(memory, 0, rows)?;
         }
@@ -283,8 +282,8 @@ impl Session {
         let set = self.resident.set(&queries.data).and_then(|set| set.split(&queries.split).ok());
         let (Some(split), Some(found)) = (set, results.get(&search.ids)) else { return Ok(measured) };
         for metric in self.planner.registry().forms::<SearchMetric>() {
-            if let Ok(truth) = split.field(metric.truth) {
-                measured.extend((metric.measure)(row_ids(found)?, row_ids(truth)?));
+            if let Ok(truth) = split.tensor(metric.truth) {
+                measured.extend((metric.measure)(row_ids(found)?, row_ids(&truth)?));
             }
         }
         Ok(measured)

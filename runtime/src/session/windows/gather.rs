@@ -7,11 +7,11 @@ use std::thread::{Builder, JoinHandle};
 
 use indexmap::IndexMap;
 
+use crate::data::field::Field;
 use crate::data::shuffle::epoch_order;
 use crate::data::source::Split;
 use crate::device::{Arrival, Device, DeviceBuffer, DeviceError, Staging};
 use crate::session::layout::{Layout, Size};
-use crate::tensor::HostTensor;
 
 /// Windows on the device, and slots on the host.
 pub(super) const N_WINDOWS: usize = 2;
@@ -97,15 +97,18 @@ impl Drop for Gatherer {
 
 struct Work {
     task: Task,
-    fields: Vec<Field>,
+    fields: Vec<Fed>,
     staging: Box<dyn Staging>,
     orders: Option<Orders>,
     /// The rows of a window.
     rows: Vec<i32>,
+    /// The epochs that they belong to.
+    epochs: Vec<(u64, Range<usize>)>,
 }
 
-struct Field {
-    tensor: HostTensor,
+/// A field on its way to the device.
+struct Fed {
+    field: Field,
     row_bytes: usize,
     /// Where its rows begin in a slot.
     start: usize,
@@ -121,19 +124,20 @@ impl Work {
         let n_rows = task.n_steps * task.layout.batch;
         let mut fields = vec![];
         let mut slot_bytes = 0;
-        for (name, tensor) in task.split.fields() {
+        for (name, field) in task.split.fields() {
             let rings = rings.each_ref().map(|ring| ring.get(name).cloned());
             if rings.iter().all(Option::is_none) {
                 continue;
             }
-            let row_bytes = tensor.bytes().len() / task.split.n_rows().max(1);
-            fields.push(Field { tensor: tensor.clone(), row_bytes, start: slot_bytes, rings });
+            let row_bytes = field.row_type().bytes();
+            fields.push(Fed { field: field.clone(), row_bytes, start: slot_bytes, rings });
             slot_bytes = (slot_bytes + n_rows * row_bytes).next_multiple_of(64);
         }
         let own = || Box::new(Copied::new(device, slot_bytes)) as Box<dyn Staging>;
         let staging = device.staging(N_WINDOWS, slot_bytes)?.unwrap_or_else(own);
         let orders = task.seed.map(|seed| Orders::new(seed, task.split.n_rows()));
-        Ok(Work { orders, task, fields, staging, rows: Vec::with_capacity(n_rows) })
+        let rows = Vec::with_capacity(n_rows);
+        Ok(Work { orders, task, fields, staging, rows, epochs: vec![] })
     }
 
     /// Gathers the rows of a window and starts to send them.
@@ -141,21 +145,23 @@ impl Work {
         let slot = (window % N_WINDOWS as u64) as usize;
         let steps = self.steps(window);
         let bytes = self.staging.slot(slot)?;
-        for field in &self.fields {
-            let target = &mut bytes[field.start..][..self.rows.len() * field.row_bytes];
-            gather(field.tensor.bytes(), field.row_bytes, &self.rows, target);
+        for fed in &self.fields {
+            for (epoch, rows) in &self.epochs {
+                let target = &mut bytes[fed.start..][rows.start * fed.row_bytes..rows.end * fed.row_bytes];
+                gather(fed, *epoch, &self.rows[rows.clone()], target);
+            }
         }
         let ring_steps = (N_WINDOWS * self.task.n_steps) as u64;
-        for field in &self.fields {
+        for fed in &self.fields {
             for (step, rows, size) in &steps {
-                let Some(ring) = &field.rings[*size as usize] else { continue };
+                let Some(ring) = &fed.rings[*size as usize] else { continue };
                 let batch = match size {
                     Size::Whole => self.task.layout.batch,
                     Size::Short => self.task.layout.last_rows,
                 };
-                let offset = (step % ring_steps) as usize * batch * field.row_bytes;
-                let bytes = rows.start * field.row_bytes..rows.end * field.row_bytes;
-                self.staging.send(slot, field.start + bytes.start..field.start + bytes.end, ring, offset)?;
+                let offset = (step % ring_steps) as usize * batch * fed.row_bytes;
+                let bytes = rows.start * fed.row_bytes..rows.end * fed.row_bytes;
+                self.staging.send(slot, fed.start + bytes.start..fed.start + bytes.end, ring, offset)?;
             }
         }
         self.staging.arrival(slot)
@@ -166,6 +172,7 @@ impl Work {
     fn steps(&mut self, window: u64) -> Vec<(u64, Range<usize>, Size)> {
         let layout = self.task.layout;
         self.rows.clear();
+        self.epochs.clear();
         let mut steps: Vec<(u64, Range<usize>, Size)> = vec![];
         let first = window * self.task.n_steps as u64;
         for step in first..first + self.task.n_steps as u64 {
@@ -175,6 +182,10 @@ impl Work {
             match &mut self.orders {
                 Some(orders) => self.rows.extend(&orders.of(epoch)[taken]),
                 None => self.rows.extend(taken.map(|row| row as i32)),
+            }
+            match self.epochs.last_mut() {
+                Some((last, rows)) if *last == epoch => rows.end = self.rows.len(),
+                _ => self.epochs.push((epoch, start..self.rows.len())),
             }
             match steps.last_mut() {
                 Some((_, rows, Size::Whole)) if size == Size::Whole => rows.end = self.rows.len(),
@@ -190,15 +201,8 @@ const PARALLEL_BYTES: usize = 1 << 20;
 /// Threads that keep the memory busy.
 const MOST_THREADS: usize = 8;
 
-fn gather(source: &[u8], row_bytes: usize, rows: &[i32], target: &mut [u8]) {
-    if row_bytes == 0 {
-        return;
-    }
-    let copy = |rows: &[i32], target: &mut [u8]| {
-        for (&row, target) in rows.iter().zip(target.chunks_exact_mut(row_bytes)) {
-            target.copy_from_slice(&source[row as usize * row_bytes..][..row_bytes]);
-        }
-    };
+fn gather(fed: &Fed, epoch: u64, rows: &[i32], target: &mut [u8]) {
+    let copy = |rows: &[i32], target: &mut [u8]| fed.field.copy(epoch, rows, target);
     let n_threads = match target.len() {
         0..PARALLEL_BYTES => 1,
         _ => std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
@@ -207,7 +211,7 @@ fn gather(source: &[u8], row_bytes: usize, rows: &[i32], target: &mut [u8]) {
         return copy(rows, target);
     }
     let n_rows = rows.len().div_ceil(n_threads);
-    let parts = rows.chunks(n_rows).zip(target.chunks_mut(n_rows * row_bytes));
+    let parts = rows.chunks(n_rows).zip(target.chunks_mut(n_rows * fed.row_bytes));
     std::thread::scope(|scope| {
         parts.for_each(|(rows, target)| drop(scope.spawn(move || copy(rows, target))))
     });

@@ -45,9 +45,9 @@ fn a_column_of_class_names_is_numbered_alike_in_all_splits() {
     let set = desk.load(&options).unwrap();
     let train = set.splits["train"].fields();
     assert_eq!(format!("{train:?}"), r#"{"features": f32[2,2], "label": i32[2]}"#);
-    assert_eq!(train["features"].to_f64(), [1.0, 2.0, 3.0, 4.0]);
-    assert_eq!(train["label"].to_f64(), [1.0, 0.0]);
-    assert_eq!(set.splits["test"].field("label").unwrap().to_f64(), [2.0]);
+    assert_eq!(train["features"].tensor().unwrap().to_f64(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(train["label"].tensor().unwrap().to_f64(), [1.0, 0.0]);
+    assert_eq!(set.splits["test"].tensor("label").unwrap().to_f64(), [2.0]);
     assert_eq!(set.names["label"].classes, ["iris", "rose", "tulip"]);
     assert_eq!(set.names["features"].columns, ["width", "height"]);
 }
@@ -58,7 +58,7 @@ fn splits_agree_by_the_names_of_their_columns() {
     desk.write("test.csv", "height,extra,width,kind\n4,x,3,rose\n");
     let options = [(FILE, "{split}.csv".into()), (LABEL, Attr::from(2))];
     let set = desk.load(&options).unwrap();
-    assert_eq!(set.splits["test"].field(FEATURES).unwrap().to_f64(), [3.0, 4.0]);
+    assert_eq!(set.splits["test"].tensor(FEATURES).unwrap().to_f64(), [3.0, 4.0]);
     desk.write("test.csv", "hight,width,kind\n4,3,rose\n");
     let missing = desk.load(&options).unwrap_err().to_string();
     assert!(missing.ends_with("test.csv: there is no column `height`"), "{missing}");
@@ -69,7 +69,7 @@ fn splits_agree_by_the_names_of_their_columns() {
 fn labels_are_whole_numbers_or_numbers_if_all_are() {
     let label = |text: &str| {
         let options = [(FILE, "train.csv".into()), (LABEL, Attr::from(1))];
-        desk(text).load(&options).map(|set| set.splits["train"].field(LABEL).unwrap().clone())
+        desk(text).load(&options).map(|set| set.splits["train"].tensor(LABEL).unwrap())
     };
     assert_eq!(format!("{:?}", label("7,1\n-8,2\n").unwrap()), "i32[2]");
     let numbers = label("7,1\n0.5,2\n").unwrap();
@@ -108,8 +108,8 @@ fn rows_with_missing_cells_are_left_out_or_nan_if_asked_for() {
         desk(text).load(&[(FILE, "train.csv".into()), (LABEL, "y".into()), (MISSING, missing.into())])
     };
     let set = load("drop").unwrap();
-    assert_eq!(set.splits["train"].field(FEATURES).unwrap().to_f64(), [1.0, 4.0]);
-    assert_eq!(set.splits["train"].field(LABEL).unwrap().to_f64(), [10.0, 40.0]);
+    assert_eq!(set.splits["train"].tensor(FEATURES).unwrap().to_f64(), [1.0, 4.0]);
+    assert_eq!(set.splits["train"].tensor(LABEL).unwrap().to_f64(), [10.0, 40.0]);
     assert!(set.note.unwrap().ends_with("train.csv: 2 rows with missing cells are left out"));
     assert!(load("nan").unwrap_err().to_string().ends_with("the value is missing (`NA`)"));
     let message = "option `missing` cannot be \"mean\"";
@@ -122,7 +122,7 @@ fn whole_numbers_are_kept_where_the_declared_type_has_them() {
     let text = "id\n16777217\n9007199254740993\n";
     let features = |types: &[(&str, DType)]| {
         let set = desk(text).load_as(&[(FILE, "train.csv".into())], types).unwrap();
-        (set.splits["train"].field(FEATURES).unwrap().clone(), set.note)
+        (set.splits["train"].tensor(FEATURES).unwrap(), set.note)
     };
     let (exact, note) = features(&[(FEATURES, DType::I64)]);
     assert_eq!((exact.as_slice::<i64>().unwrap(), note), (&[16_777_217, 9_007_199_254_740_993][..], None));
