@@ -67,6 +67,8 @@ pub struct GenerateStage {
     pub stop: Option<String>,
     /// The most tokens that the model sees at once, if the input takes any number.
     pub context: usize,
+    /// The `tokenizer.json` that makes tokens of texts; without it, tokens are bytes.
+    pub tokenizer: Option<String>,
     /// The file that the text goes to.
     pub write: Option<String>,
     /// How ops behave.

@@ -91,9 +91,10 @@ pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generati
         let help = "logits have a row of classes for each token: `f32[B, T, V]` or `f32[B * T, V]`";
         return Err(StageIssue::new(message, graph.nodes[graph.outputs[0].1.node].span).help(help));
     };
-    if n_classes > N_BYTES {
+    if n_classes > N_BYTES && stage.tokenizer.is_none() {
         let message = format!("`{}` has {n_classes} classes, and tokens are bytes", stage.logits);
-        return Err(StageIssue::new(message, span).help("a model of bytes has at most 256 classes"));
+        return Err(StageIssue::new(message, span)
+            .help("name the `tokenizer` of the model; bytes have at most 256 classes"));
     }
     let context = tokens.fixed().unwrap_or(stage.context);
     Ok(Generation { rows: rows.clone(), tokens: tokens.clone(), context, n_classes })

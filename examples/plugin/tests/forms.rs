@@ -64,7 +64,7 @@ fn errors_list_the_forms_of_the_plugin() {
         fit(&format!(r#""fit": Train(data: "rows.train", batch: 8, loss: "loss", optimizer: Sgd(lr: {lr}))"#))
     };
     let schedule = faults(&train("Xyzzy(1.0)"));
-    assert!(schedule.contains("`Steps`, `InverseSqrt`"), "{schedule}");
+    assert!(schedule.contains("`Plateau`, `InverseSqrt`"), "{schedule}");
     let setting = faults(&train("InverseSqrt(start: 1.0, every: 0)"));
     assert!(setting.contains("`every` cannot be 0"), "{setting}");
 }

@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
 use crate::data::results;
+use crate::data::tokenizer::{Tokenizer, TokenizerError, TokenizerFact};
 use crate::files::Format;
 use crate::philox::WordStream;
 use crate::sampling::sample;
@@ -28,20 +29,24 @@ impl Runnable for GenerateStage {
         let model = planned.map_err(|issue| SessionError::plan(run.name, StageFault(issue)))?;
         let kind = "generate";
         (run.tell)(&Event::StageStarted { stage: run.name, kind, n_steps: self.length as u64 });
+        let tokenizer = tokenizer_of(self)?;
+        let prompt = tokenizer.encode(&self.prompt).map_err(|fact| fault(self, fact))?;
         let mut text = Text { bytes: self.prompt.clone().into_bytes(), n_shown: 0 };
-        let first = text.bytes.len();
+        let (first, mut tokens) = (text.bytes.len(), prompt.clone());
         let mut draws = WordStream::new(run.session.pipeline.seed, stream_of(run.name), 0);
         text.show(run.name, run.tell);
         let stepping = Instant::now();
-        while text.bytes.len() < first + self.length && !text.ends_with(self.stop.as_deref(), first) {
-            let logits = next_logits(run.session, self, &model, &text.bytes)?;
-            text.bytes.push(sample(&logits, &self.sampling, f64::from(draws.unit())) as u8);
+        while tokens.len() < prompt.len() + self.length && !text.ends_with(self.stop.as_deref(), first) {
+            let logits = next_logits(run.session, self, &model, &tokens)?;
+            let token = sample(&logits, &self.sampling, f64::from(draws.unit())) as u32;
+            tokens.push(token);
+            text.bytes.extend_from_slice(tokenizer.token(token).unwrap_or_default());
             text.show(run.name, run.tell);
             if run.session.is_cancelled() {
                 return Err(SessionError::Interrupted { checkpoint: None }.into());
             }
         }
-        let steps = (text.bytes.len() - first) as u64;
+        let steps = (tokens.len() - prompt.len()) as u64;
         let step_us = stepping.elapsed().as_secs_f64() * 1e6 / steps.max(1) as f64;
         text.end(run.name, run.tell);
         if let Some(path) = self.write.as_deref().map(Path::new) {
@@ -54,7 +59,8 @@ impl Runnable for GenerateStage {
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
-        checking.planned(generation(checking.pipeline, self)).map(|_| vec![])
+        checking.planned(generation(checking.pipeline, self))?;
+        tokenizer_of(self).map(|_| vec![])
     }
 
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
@@ -70,19 +76,30 @@ impl Runnable for GenerateStage {
     }
 }
 
+fn tokenizer_of(stage: &GenerateStage) -> Result<Tokenizer, SessionError> {
+    let Some(path) = &stage.tokenizer else { return Ok(Tokenizer::bytes()) };
+    Tokenizer::read(Path::new(path)).map_err(|error| fault(stage, error.fact))
+}
+
+fn fault(stage: &GenerateStage, fact: TokenizerFact) -> SessionError {
+    let path = stage.tokenizer.clone().unwrap_or_default().into();
+    let error = TokenizerError { path, fact };
+    SessionError::Data { data: stage.tokens.clone(), source: Box::new(error.into()) }
+}
+
 /// The logits of the token after the text. The model sees the end of a text that is longer than its window. Tokens
 /// behind the text are zeros, which a causal model does not see.
 fn next_logits(
     session: &Session,
     stage: &GenerateStage,
     model: &Generation,
-    text: &[u8],
+    text: &[u32],
 ) -> Result<Vec<f32>, SessionError> {
     let window = model.window(text.len());
     let seen = &text[text.len().saturating_sub(window)..];
     let rows = model.rows.fixed().unwrap_or(1);
     let mut elements = vec![0i32; rows * window];
-    elements.iter_mut().zip(seen).for_each(|(element, &byte)| *element = byte.into());
+    elements.iter_mut().zip(seen).for_each(|(element, &token)| *element = token as i32);
     let dtype = session.input_type(&stage.tokens).map_or(DType::I32, |ty| ty.dtype);
     let tokens = HostTensor::from_slice(&[rows, window], &elements)?.cast(dtype)?;
     let inputs = IndexMap::from([(stage.tokens.to_string(), tokens)]);

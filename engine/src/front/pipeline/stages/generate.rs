@@ -27,13 +27,25 @@ impl StageReader<'_> {
         let stop = fields.optional("stop", StageReader::text);
         let context =
             fields.or("context", 1024, |reader, value, what| value.integer(what, 1..=MANY, reader.diags));
+        let tokenizer = fields.optional("tokenizer", StageReader::file);
         let write = fields.optional("write", StageReader::file);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
         fields.finish();
         let sampling = Sampling { temperature: temperature?, top_k: top_k?, top_p: top_p? };
         let (prompt, length, stop, context) = (prompt?, length?, stop?, context?);
-        let (write, mode, logits) = (write?, mode?, logits?);
-        Some(GenerateStage { tokens: tokens?, logits, prompt, length, sampling, stop, context, write, mode })
+        let (tokenizer, write, mode, logits) = (tokenizer?, write?, mode?, logits?);
+        Some(GenerateStage {
+            tokens: tokens?,
+            logits,
+            prompt,
+            length,
+            sampling,
+            stop,
+            context,
+            tokenizer,
+            write,
+            mode,
+        })
     }
 
     /// An input of the pipeline.
