@@ -1,22 +1,25 @@
 //! The source `csv`: tables with a column to predict.
 
-use std::collections::BTreeSet;
+mod kind;
+
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use engine_core::ir::{Attr, DType, Literal};
+use engine_core::ir::{Attr, DType, Literal, Symbol};
 use engine_core::pipeline::DataDecl;
 use indexmap::IndexMap;
+
+use kind::Kind;
 
 use super::files::{empty_set, expect, split_names};
 use super::{DataError, DataSet, FieldNames, LoadContext, Source, Split};
 use crate::data::cells::{Cells, Missing, Place, Policy};
 use crate::data::csv::{Columns, Reading, Record, Records, dropped_note};
-use crate::data::fault::{CellFault, TableError, shortened};
+use crate::data::fault::TableError;
 use crate::files;
-use crate::tensor::HostTensor;
 
-/// The field `features`, `[rows, columns]`, and, if a column is named as such, `label`.
+/// The field `features`, `[rows, columns]`, the field `label`, if a column is named as such, and a field for every other
+/// column that an input of the pipeline names, `[rows]`.
 pub(super) struct Csv;
 
 const NAME: &str = "csv";
@@ -34,7 +37,7 @@ impl Source for Csv {
     }
 
     fn summary(&self) -> &str {
-        "the table of a CSV `file`: the column `label`, if there is one, and all others as `features`"
+        "the table of a CSV `file`: the column `label`, columns that inputs name, and all others as `features`"
     }
 
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
@@ -53,7 +56,7 @@ impl Source for Csv {
             let table = Table::read(path, &format, tables.values().next())?;
             tables.insert(split, table);
         }
-        set(tables, &format, context.dtype(LABEL))
+        set(tables, &format)
     }
 }
 
@@ -79,6 +82,8 @@ struct Format {
     label: Option<Label>,
     label_as: Option<LabelAs>,
     dtype: DType,
+    /// Fields that inputs of the pipeline take, with their types; none without a pipeline.
+    taken: Vec<(Symbol, DType)>,
 }
 
 /// The declared contents of the column of labels.
@@ -101,7 +106,19 @@ impl Format {
             label: Label::new(context)?,
             label_as: choice(context, LABEL_AS, &label_as)?,
             dtype: context.dtype(FEATURES).unwrap_or(DType::F32),
+            taken: context.types.clone(),
         })
+    }
+}
+
+impl Format {
+    fn dtype_of(&self, field: &str) -> Option<DType> {
+        self.taken.iter().find(|(name, _)| &**name == field).map(|(_, dtype)| *dtype)
+    }
+
+    /// Whether the columns without a field of their own are read.
+    fn wants_features(&self) -> bool {
+        self.taken.is_empty() || self.dtype_of(FEATURES).is_some()
     }
 }
 
@@ -177,9 +194,9 @@ fn numbers(n_columns: usize) -> Vec<String> {
     (1..=n_columns).map(|number| number.to_string()).collect()
 }
 
-/// The cells of the column of labels.
+/// The cells of a column.
 #[derive(Default)]
-struct Labels {
+struct CellTexts {
     /// Each with a zero byte behind it, which no text holds.
     texts: String,
     /// (cell, its line) where the line is not the one after the cell before.
@@ -188,7 +205,7 @@ struct Labels {
     next_line: usize,
 }
 
-impl Labels {
+impl CellTexts {
     fn push(&mut self, line: usize, text: &str) {
         if line != self.next_line {
             self.breaks.push((self.n_cells, line));
@@ -199,19 +216,27 @@ impl Labels {
         self.texts.push('\0');
     }
 
-    fn cells(&self) -> impl Iterator<Item = LabelCell<'_>> {
+    fn cells(&self) -> impl Iterator<Item = TextCell<'_>> {
         let (mut breaks, mut next_line) = (self.breaks.iter().peekable(), 0);
         self.texts.split_terminator('\0').enumerate().map(move |(cell, text)| {
             let line = breaks.next_if(|(at, _)| *at == cell).map_or(next_line, |(_, line)| *line);
             next_line = line + 1;
-            LabelCell { line, text }
+            TextCell { line, text }
         })
     }
 }
 
-/// A cell of the column of labels.
+/// A column with a field of its own.
+struct Column {
+    field: String,
+    /// Its place in the file.
+    column: usize,
+    texts: CellTexts,
+}
+
+/// A cell of a column.
 #[derive(Clone, Copy)]
-struct LabelCell<'t> {
+struct TextCell<'t> {
     line: usize,
     text: &'t str,
 }
@@ -223,8 +248,8 @@ struct Table {
     /// The columns of features.
     taken: Vec<usize>,
     features: Cells,
-    label: Option<usize>,
-    labels: Labels,
+    /// The columns with fields of their own, the labels first.
+    own: Vec<Column>,
     n_rows: usize,
     n_dropped: usize,
 }
@@ -265,31 +290,29 @@ impl Table {
             (Some(label), _) => Some(label.column(&columns)?),
             (None, _) => None,
         };
-        let others = (0..columns.n_columns).filter(|&column| Some(column) != label).collect();
+        let own = own_columns(&columns, label, format);
+        let is_own = |column: usize| own.iter().any(|own| own.column == column);
+        let others = (0..columns.n_columns).filter(|&column| !is_own(column)).collect();
         let taken = match (first.and_then(Table::feature_names), &columns.names) {
             (Some(wanted), Some(_)) => columns.select(&path, &wanted)?,
-            _ => others,
+            _ if format.wants_features() => others,
+            _ => vec![],
         };
         let features = Cells::new(format.dtype, format.policy);
-        let table = Table {
-            path,
-            columns,
-            taken,
-            features,
-            label,
-            labels: Labels::default(),
-            n_rows: 0,
-            n_dropped: 0,
-        };
+        let table = Table { path, columns, taken, features, own, n_rows: 0, n_dropped: 0 };
         // Duplicate names are ambiguous.
-        if let Some(names) = table.feature_names() {
+        if let Some(mut names) = table.feature_names() {
+            names.extend(
+                table.own.iter().filter_map(|own| table.columns.name(own.column)).map(str::to_string),
+            );
             table.columns.select(&table.path, &names)?;
         }
         Ok(table)
     }
 
     fn label_name(&self) -> Option<&str> {
-        self.columns.name(self.label?)
+        let label = self.own.iter().find(|own| own.field == LABEL)?;
+        self.columns.name(label.column)
     }
 
     fn feature_names(&self) -> Option<Vec<String>> {
@@ -298,11 +321,11 @@ impl Table {
     }
 
     fn push(&mut self, record: &Record<'_>, format: &Format) -> Result<(), TableError> {
-        let label = self.label.map(|column| &record.fields[column]);
-        let lacks_label = label.is_some_and(|text| is_missing_label(text, format));
+        let lacks_own =
+            || self.own.iter().any(|own| is_missing(&own.field, &record.fields[own.column], format));
         let lacks_feature =
             || self.taken.iter().any(|&column| format.policy.is_missing(&record.fields[column]));
-        if format.policy.missing == Missing::Drop && (lacks_label || lacks_feature()) {
+        if format.policy.missing == Missing::Drop && (lacks_own() || lacks_feature()) {
             self.n_dropped += 1;
             return Ok(());
         }
@@ -311,20 +334,23 @@ impl Table {
             let place = Place { path: &self.path, line: record.line, column, name };
             self.features.push(&place, &record.fields[column])?;
         }
-        if let Some(text) = label {
-            self.labels.push(record.line, text);
+        for own in &mut self.own {
+            own.texts.push(record.line, &record.fields[own.column]);
         }
         self.n_rows += 1;
         Ok(())
     }
 
-    /// A fault of a label.
-    fn fault(&self, cell: LabelCell<'_>, fault: CellFault) -> TableError {
-        self.label_place(cell).fault(fault)
+    /// The column with this field.
+    fn own(&self, field: &str) -> &Column {
+        self.own
+            .iter()
+            .find(|own| own.field == field)
+            .unwrap_or_else(|| engine_core::bug!("no column makes `{field}`"))
     }
 
-    fn label_place(&self, cell: LabelCell<'_>) -> Place<'_> {
-        let column = self.label.unwrap_or_default();
+    fn place(&self, field: &str, cell: TextCell<'_>) -> Place<'_> {
+        let column = self.own(field).column;
         Place { path: &self.path, line: cell.line, column, name: self.columns.name(column) }
     }
 
@@ -335,121 +361,87 @@ impl Table {
     }
 }
 
-/// Whether a label says that there is none. As the name of a class, `NA` is a name like others.
-fn is_missing_label(text: &str, format: &Format) -> bool {
+/// The columns with fields of their own: that of the labels, and those that inputs take by their names.
+fn own_columns(columns: &Columns, label: Option<usize>, format: &Format) -> Vec<Column> {
+    let own = |field: &str, column| Column { field: field.to_string(), column, texts: CellTexts::default() };
+    let names = columns.names.as_deref().unwrap_or_default();
+    let is_named = |field: &&Symbol| ![FEATURES, LABEL].contains(&&***field);
+    let named = format.taken.iter().map(|(field, _)| field).filter(is_named).filter_map(|field| {
+        let column = names.iter().position(|name| *name == **field)?;
+        Some(own(field, column))
+    });
+    let mut all: Vec<Column> = label.map(|column| own(LABEL, column)).into_iter().collect();
+    for column in named {
+        if all.iter().all(|known| known.field != column.field) {
+            all.push(column);
+        }
+    }
+    all
+}
+
+/// Whether a cell says that there is no value. As the name of a class, `NA` is a name like others.
+fn is_missing(field: &str, text: &str, format: &Format) -> bool {
     match format.label_as {
-        Some(LabelAs::Classes) => text.is_empty(),
+        Some(LabelAs::Classes) if field == LABEL => text.is_empty(),
         _ => format.policy.is_missing(text),
     }
 }
 
-fn set(
-    tables: IndexMap<String, Table>,
-    format: &Format,
-    label_dtype: Option<DType>,
-) -> Result<DataSet, DataError> {
+fn set(tables: IndexMap<String, Table>, format: &Format) -> Result<DataSet, DataError> {
     let Some(first) = tables.values().next() else { return Err(DataError::NoRows) };
     let mut set = empty_set(NAME, &first.path);
     let (n_columns, columns) = (first.taken.len(), first.feature_names());
-    let kind = Kind::of(&tables, format, label_dtype)?;
+    let fields: Vec<String> = first.own.iter().map(|own| own.field.clone()).collect();
+    for table in tables.values() {
+        expect_columns(table, &fields, n_columns, &set.name)?;
+    }
+    let kind = |field: &String| Kind::of(&tables, field, format);
+    let kinds = fields.iter().map(kind).collect::<Result<Vec<Kind>, DataError>>()?;
     let mut notes = vec![];
     for (split, table) in tables {
-        if table.taken.len() != n_columns {
-            return Err(DataError::WrongContent {
-                path: table.path.clone(),
-                set: set.name,
-                expected: format!("{n_columns} columns of features"),
-                found: table.taken.len().to_string(),
-            });
-        }
         notes.extend(table.notes());
-        let labels = format.label.is_some().then(|| kind.tensor(&table, format)).transpose()?;
-        let features = table.features.tensor(&[table.n_rows, n_columns])?;
-        let mut fields = IndexMap::from([(FEATURES.to_string(), features)]);
-        if let Some((labels, note)) = labels {
+        let mut read = IndexMap::new();
+        for (field, kind) in fields.iter().zip(&kinds) {
+            let (tensor, note) = kind.tensor(&table, field, format)?;
             notes.extend(note);
-            fields.insert(LABEL.to_string(), labels);
+            read.insert(field.clone(), tensor);
         }
-        set.splits.insert(split, Split::new(fields)?);
+        if format.wants_features() {
+            let features = table.features.tensor(&[table.n_rows, n_columns])?;
+            read.shift_insert(0, FEATURES.to_string(), features);
+        }
+        set.splits.insert(split, Split::new(read)?);
     }
     set.note = (!notes.is_empty()).then(|| notes.join("; "));
-    if let Some(columns) = columns {
+    if let Some(columns) = columns.filter(|_| format.wants_features()) {
         set.names.insert(FEATURES.to_string(), FieldNames { columns, ..FieldNames::default() });
     }
-    if let Kind::Classes(classes, _) = kind {
-        set.names.insert(LABEL.to_string(), FieldNames { classes, ..FieldNames::default() });
+    for (field, kind) in fields.into_iter().zip(kinds) {
+        let columns = if field == LABEL { vec![] } else { vec![field.clone()] };
+        let classes = if let Kind::Classes(classes, _) = kind { classes } else { vec![] };
+        if !(columns.is_empty() && classes.is_empty()) {
+            set.names.insert(field, FieldNames { columns, classes });
+        }
     }
     Ok(set)
 }
 
-/// The contents of a column of labels in all splits.
-enum Kind {
-    /// Numbers of this type.
-    Numbers(DType),
-    /// Names of classes, sorted; each label is the place in this list, in this type.
-    Classes(Vec<String>, DType),
-}
-
-impl Kind {
-    /// Numbers if all labels are numbers, classes if none is. A mixture must be declared as classes.
-    fn of(
-        tables: &IndexMap<String, Table>,
-        format: &Format,
-        dtype: Option<DType>,
-    ) -> Result<Kind, DataError> {
-        let cells = || tables.values().flat_map(|table| table.labels.cells().map(move |cell| (table, cell)));
-        if let Some((table, cell)) = cells().find(|(_, cell)| is_missing_label(cell.text, format)) {
-            return Err(table.fault(cell, CellFault::Missing(cell.text.to_string())).into());
-        }
-        let is_number = |cell: LabelCell<'_>| cell.text.parse::<f64>().is_ok();
-        let n_numbers = cells().filter(|(_, cell)| is_number(*cell)).count();
-        let n_names = cells().count() - n_numbers;
-        if format.label_as.is_none() && n_numbers > 0 && n_names > 0 {
-            let seeks_number = n_numbers < n_names;
-            if let Some((table, cell)) = cells().find(|(_, cell)| is_number(*cell) == seeks_number) {
-                let text = shortened(cell.text);
-                let fault = match seeks_number {
-                    true => CellFault::Mixed { text, found: "a number", n_others: n_names, others: "names" },
-                    false => {
-                        CellFault::Mixed { text, found: "a name", n_others: n_numbers, others: "numbers" }
-                    }
-                };
-                return Err(table.fault(cell, fault).into());
-            }
-        }
-        if format.label_as == Some(LabelAs::Classes) || (format.label_as.is_none() && n_names > 0) {
-            let classes: BTreeSet<&str> = cells().map(|(_, cell)| cell.text).collect();
-            let classes = classes.into_iter().map(str::to_string).collect();
-            let dtype = dtype.filter(|dtype| matches!(dtype, DType::I64 | DType::U32));
-            return Ok(Kind::Classes(classes, dtype.unwrap_or(DType::I32)));
-        }
-        let all_fit = |fits: fn(&str) -> bool| cells().all(|(_, cell)| fits(cell.text));
-        let own = match () {
-            () if all_fit(|text| text.parse::<i32>().is_ok()) => DType::I32,
-            () if all_fit(|text| text.parse::<i64>().is_ok()) => DType::I64,
-            () => DType::F32,
-        };
-        Ok(Kind::Numbers(dtype.unwrap_or(own)))
+/// Fails unless a file has the columns of the first file of its set.
+fn expect_columns(table: &Table, fields: &[String], n_columns: usize, set: &str) -> Result<(), DataError> {
+    let names = table.columns.names.as_deref().unwrap_or_default();
+    let lacks = |field: &&String| table.own.iter().all(|own| own.field != **field);
+    if let Some(field) = fields.iter().find(lacks) {
+        let (path, known) = (table.path.clone(), names.to_vec());
+        return Err(TableError::MissingColumns { path, missing: vec![(field.clone(), None)], known }.into());
     }
-
-    /// The labels of a file, and remarks on them.
-    fn tensor(&self, table: &Table, format: &Format) -> Result<(HostTensor, Option<String>), DataError> {
-        let dtype = match self {
-            Kind::Numbers(dtype) | Kind::Classes(_, dtype) => *dtype,
-        };
-        let mut cells = Cells::new(dtype, format.policy);
-        for cell in table.labels.cells() {
-            let place = table.label_place(cell);
-            match self {
-                Kind::Numbers(_) => cells.push(&place, cell.text)?,
-                Kind::Classes(classes, _) => {
-                    let number = classes.partition_point(|class| **class < *cell.text);
-                    cells.push(&place, &number.to_string())?;
-                }
-            }
-        }
-        let note = cells.rounded_note();
-        Ok((cells.tensor(&[table.labels.n_cells])?, note))
+    match table.taken.len() == n_columns {
+        true => Ok(()),
+        false => Err(DataError::WrongContent {
+            path: table.path.clone(),
+            set: set.to_string(),
+            expected: format!("{n_columns} columns of features"),
+            found: table.taken.len().to_string(),
+        }),
     }
 }
 
