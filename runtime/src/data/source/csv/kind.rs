@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine_core::ir::DType;
 use indexmap::IndexMap;
 
-use super::{Format, LABEL, LabelAs, Table, TextCell, is_missing};
+use super::table::{Format, LABEL, LabelAs, Table, TextCell, is_missing};
 use crate::data::cells::{Cells, Missing};
 use crate::data::fault::{CellFault, shortened};
 use crate::data::source::DataError;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use engine_core::ir::Symbol;
+use engine_core::ir::{Attr, Symbol};
 
 use super::*;
 
