@@ -253,18 +253,31 @@ impl HostTensor {
         self
     }
 
-    /// A matrix with its axes exchanged. Other ranks are a bug of the caller.
+    /// The tensor with its axes in reverse order, such as the transpose of a matrix.
     ///
     /// # Errors
     /// If there is no memory for the copy.
     pub fn transposed(&self) -> Result<Self, TensorError> {
-        let [n_rows, n_columns] = self.shape[..] else { engine_core::bug!("{self:?} is no matrix") };
-        let mut transposed = HostTensor::zeros(self.dtype, &[n_columns, n_rows])?;
-        let size = self.dtype.size();
-        let from = self.bytes();
-        for (i, element) in transposed.bytes_mut().chunks_exact_mut(size).enumerate() {
-            let at = (i % n_rows * n_columns + i / n_rows) * size;
+        let shape: Vec<usize> = self.shape.iter().rev().copied().collect();
+        let mut transposed = HostTensor::zeros(self.dtype, &shape)?;
+        // Bytes between neighbours along each axis of the result.
+        let mut step = self.dtype.size();
+        let mut steps: Vec<usize> = vec![];
+        for extent in &shape {
+            steps.push(step);
+            step *= extent;
+        }
+        let (size, from) = (self.dtype.size(), self.bytes());
+        let (mut place, mut at) = (vec![0; shape.len()], 0);
+        for element in transposed.bytes_mut().chunks_exact_mut(size) {
             element.copy_from_slice(&from[at..at + size]);
+            for axis in (0..shape.len()).rev() {
+                (place[axis], at) = (place[axis] + 1, at + steps[axis]);
+                if place[axis] < shape[axis] {
+                    break;
+                }
+                (place[axis], at) = (0, at - shape[axis] * steps[axis]);
+            }
         }
         Ok(transposed)
     }

@@ -1,7 +1,7 @@
 //! NumPy's `.npy` files: one array each.
 //!
-//! Ten bytes or twelve of preamble, a header that is a Python dictionary literal, then the elements. Read are
-//! little-endian arrays in C order of the element types that tensors have.
+//! Ten bytes or twelve of preamble, a header that is a Python dictionary literal, then the elements. Arrays of the
+//! element types that tensors have are read, in C order or Fortran order, little-endian or big-endian.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -56,9 +56,6 @@ pub enum NpyFact {
         /// NumPy's name of the type.
         descr: String,
     },
-    /// The array is stored column by column.
-    #[error("the array is in Fortran order; save it with `numpy.ascontiguousarray`")]
-    FortranOrder,
     /// The extents are absurd.
     #[error(transparent)]
     BadShape(TensorError),
@@ -134,7 +131,10 @@ fn read_from(n_bytes: usize, file: &mut dyn Read) -> Result<HostTensor, NpyFact>
         .map_err(NpyFact::Unreadable)?;
     // A header of no length: the preamble that was read has the first bytes of the data.
     let begun = head.split_off(end.min(head.len()));
-    let (dtype, shape) = header_of(&head, offset)?;
+    let Header { dtype, mut shape, is_big_endian, is_fortran } = header_of(&head, offset)?;
+    if is_fortran {
+        shape.reverse();
+    }
     let expected = byte_len(dtype, &shape).map_err(NpyFact::BadShape)?;
     if n_bytes - end != expected {
         return Err(NpyFact::WrongLength { expected, found: n_bytes - end });
@@ -143,20 +143,36 @@ fn read_from(n_bytes: usize, file: &mut dyn Read) -> Result<HostTensor, NpyFact>
     let (first, rest) = tensor.bytes_mut().split_at_mut(begun.len());
     first.copy_from_slice(&begun);
     file.read_exact(rest).map_err(NpyFact::Unreadable)?;
-    Ok(tensor)
+    if is_big_endian {
+        tensor.bytes_mut().chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
+    }
+    // An array in Fortran order is one in C order with its axes in reverse.
+    if is_fortran { tensor.transposed().map_err(NpyFact::BadShape) } else { Ok(tensor) }
 }
 
-fn header_of(head: &[u8], offset: usize) -> Result<(DType, Vec<usize>), NpyFact> {
+/// The elements of an array as they lie in a file.
+struct Header {
+    dtype: DType,
+    shape: Vec<usize>,
+    is_big_endian: bool,
+    /// Whether the first axis is the innermost.
+    is_fortran: bool,
+}
+
+fn header_of(head: &[u8], offset: usize) -> Result<Header, NpyFact> {
     let header = String::from_utf8_lossy(&head[offset..]);
     let field = |field| NpyFact::BadHeader { offset, field };
     let descr = quoted(value_of(&header, "descr").ok_or(field("descr"))?).ok_or(field("descr"))?;
     let order = value_of(&header, "fortran_order").ok_or(field("fortran_order"))?;
     let shape = value_of(&header, "shape").and_then(shape_of).ok_or(field("shape"))?;
-    let dtype = dtype_of(descr).ok_or_else(|| NpyFact::UnsupportedType { descr: descr.to_string() })?;
-    if !order.starts_with("False") {
-        return Err(NpyFact::FortranOrder);
-    }
-    Ok((dtype, shape))
+    let unsupported = || NpyFact::UnsupportedType { descr: descr.to_string() };
+    let dtype = dtype_of(&descr.replacen('>', "<", 1)).ok_or_else(unsupported)?;
+    let is_fortran = match order {
+        order if order.starts_with("False") => false,
+        order if order.starts_with("True") => true,
+        _ => return Err(field("fortran_order")),
+    };
+    Ok(Header { dtype, shape, is_big_endian: descr.starts_with('>'), is_fortran })
 }
 
 /// Where the header starts and how long it is.
@@ -245,6 +261,18 @@ mod tests {
         }
     }
 
+    /// Files by NumPy (`tests/examples/arrays.py`): one array in each order of axes and bytes.
+    #[test]
+    fn orders_of_axes_and_bytes_are_those_of_numpy() {
+        let parsed = |file: &[u8]| parse(Path::new("a.npy"), file).unwrap();
+        let cube: Vec<i32> = (0..24).map(|i| i * 1_000_003 - 9).collect();
+        let cube = HostTensor::from_slice(&[2, 3, 4], &cube).unwrap();
+        assert_eq!(parsed(include_bytes!("../../../tests/examples/array_fortran.npy")), cube);
+        assert_eq!(parsed(include_bytes!("../../../tests/examples/array_big.npy")), cube);
+        let both = HostTensor::from_slice(&[2, 3], &[0.5f64, -1.0, 1e300, 2.0, 3.25, -0.0]).unwrap();
+        assert_eq!(parsed(include_bytes!("../../../tests/examples/array_big_fortran.npy")), both);
+    }
+
     #[test]
     fn unsupported_headers_are_named() {
         check_error(b"PK", "at byte 0: not a .npy file");
@@ -256,12 +284,12 @@ mod tests {
             text.replacen(from, to, 1).chars().map(|letter| letter as u8).collect::<Vec<u8>>()
         };
         check_error(
-            &changed("False", "True "),
-            "the array is in Fortran order; save it with `numpy.ascontiguousarray`",
+            &changed("False", "Maybe"),
+            "at byte 10: the header is damaged: fortran_order is missing or not understood",
         );
         check_error(
-            &changed("<f4", ">f4"),
-            "element type >f4 is not supported; save the array as float32, for example",
+            &changed("<f4", ">c8"),
+            "element type >c8 is not supported; save the array as float32, for example",
         );
         check_error(
             &changed("(1, 3)", "(1, x)"),

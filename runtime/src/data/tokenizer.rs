@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::table::bytes_of;
 pub use error::{TokenizerError, TokenizerFact};
-use merges::Merges;
-use pieces::{Step, byte_letters, steps_of};
+use merges::{Merge, Merges};
+use pieces::{Step, byte_letters, kind_of, steps_of};
 
 /// A byte-level BPE tokenizer, as the file `tokenizer.json` of Hugging Face's `tokenizers` describes it (GPT-2, Llama 3 and
 /// others), or one whose tokens are bytes.
@@ -212,14 +212,6 @@ struct Model {
     merges: Vec<Merge>,
 }
 
-/// Two tokens that become one. Older files have a space between them.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Merge {
-    Pair([String; 2]),
-    Text(String),
-}
-
 impl File {
     fn expect_supported(&self) -> Result<(), TokenizerFact> {
         let model = &self.model;
@@ -245,9 +237,4 @@ impl File {
         };
         Err(TokenizerFact::Unsupported { what: unsupported })
     }
-}
-
-/// The `type` of a part of the file.
-fn kind_of(part: Option<&Value>) -> &str {
-    part.and_then(|part| part.get("type")).and_then(Value::as_str).unwrap_or("without a type")
 }

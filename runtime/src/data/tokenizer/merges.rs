@@ -6,8 +6,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use indexmap::IndexMap;
+use serde::Deserialize;
 
-use super::{Merge, TokenizerFact};
+use super::error::TokenizerFact;
+
+/// Two tokens that become one. Older files have a space between them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Merge {
+    Pair([String; 2]),
+    Text(String),
+}
 
 /// The merged token of each pair, and the place of the merge in the order of learning.
 #[derive(Debug)]

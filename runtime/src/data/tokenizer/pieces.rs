@@ -3,7 +3,7 @@
 use fancy_regex::Regex;
 use serde_json::Value;
 
-use super::{TokenizerFact, kind_of};
+use super::error::TokenizerFact;
 
 /// GPT-2's pattern: contractions, words, numbers, other signs, and blanks, each with the blank before it.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -126,4 +126,9 @@ pub(super) fn byte_letters() -> [char; 256] {
         byte @ (b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff) => char::from(byte),
         _ => next.next().unwrap_or_default(),
     })
+}
+
+/// The `type` of a part of the file.
+pub(super) fn kind_of(part: Option<&Value>) -> &str {
+    part.and_then(|part| part.get("type")).and_then(Value::as_str).unwrap_or("without a type")
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use engine_core::ir::Symbol;
+use engine_core::ir::{Attr, Symbol};
 
 use super::*;
 
@@ -152,4 +152,55 @@ fn errors_name_the_cell() {
     desk.write("test.csv", "1,2,3\n");
     let uneven = desk.load(&[(FILE, "{split}.csv".into())]).unwrap_err().to_string();
     assert!(uneven.ends_with("has 2 columns of features") && uneven.contains("test.csv: 3 "), "{uneven}");
+}
+
+const HOUSES: &str = "price,rooms,city,area\n1.5,3,Bern,80\n,2,Aarau,60\n2.5,4,Bern,95\n";
+
+/// The houses, as inputs of these types take them.
+fn houses(types: &[(&str, DType)], options: &[(&str, Attr)]) -> Result<DataSet, String> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.csv"), HOUSES).unwrap();
+    let options = [(FILE, Attr::from("a.csv"))].into_iter().chain(options.iter().cloned());
+    let options = options.map(|(name, value)| (name.into(), value)).collect();
+    let types = types.iter().map(|(name, dtype)| ((*name).into(), *dtype)).collect();
+    let context = LoadContext { options, types, ..LoadContext::offline_in(dir.path()) };
+    Csv.load(&context).map_err(|error| error.to_string().replace(&format!("{}/", dir.path().display()), ""))
+}
+
+#[test]
+fn inputs_take_columns_by_their_names() {
+    let types = [("price", DType::F32), ("city", DType::I64), (FEATURES, DType::F32)];
+    let set = houses(&types, &[(MISSING, "nan".into())]).unwrap();
+    let train = &set.splits["train"];
+    let expected = r#"{"features": f32[3,2], "price": f32[3], "city": i64[3]}"#;
+    assert_eq!(format!("{:?}", train.fields()), expected);
+    assert_eq!(train.tensor(FEATURES).unwrap().to_f64(), [3.0, 80.0, 2.0, 60.0, 4.0, 95.0]);
+    assert_eq!(train.tensor("city").unwrap().to_f64(), [1.0, 0.0, 1.0]);
+    let price = train.tensor("price").unwrap().to_f64();
+    assert!(price[0] == 1.5 && price[1].is_nan() && price[2] == 2.5);
+    assert_eq!(set.names["price"].columns, ["price"]);
+    assert_eq!(
+        (&set.names["city"].columns[..], set.names["city"].classes.len()),
+        (&["city".to_string()][..], 2)
+    );
+    assert_eq!(set.names[FEATURES].columns, ["rooms", "area"]);
+}
+
+/// Without an input for them, the other columns may hold anything.
+#[test]
+fn columns_without_an_input_are_not_read() {
+    let types = [("rooms", DType::I32), (LABEL, DType::F32)];
+    let set = houses(&types, &[(LABEL, "area".into())]).unwrap();
+    assert_eq!(format!("{:?}", set.splits["train"].fields()), r#"{"label": f32[3], "rooms": i32[3]}"#);
+    let dropped = houses(&[("price", DType::F32)], &[(MISSING, "drop".into())]).unwrap();
+    assert_eq!(dropped.splits["train"].n_rows(), 2);
+}
+
+#[test]
+fn faults_of_named_columns_have_a_place() {
+    let error = |types: &[(&str, DType)]| houses(types, &[]).unwrap_err();
+    assert_eq!(error(&[("price", DType::F32)]), "a.csv:3: column 1 (`price`): the value is missing");
+    assert_eq!(error(&[(FEATURES, DType::F32)]), "a.csv:2: column 3 (`city`): `Bern` is not a number");
+    let nan = houses(&[("price", DType::I32)], &[(MISSING, "nan".into())]).unwrap_err();
+    assert_eq!(nan, "a.csv:3: column 1 (`price`): the value is missing");
 }
