@@ -51,7 +51,12 @@ fn shape(split: &SplitRef) -> SplitShape {
     let field = |name: &str, dtype, extents: &[usize]| (name.into(), Type::new(dtype, extents));
     let fields = match &*split.data {
         "digits" => vec![field("images", DType::U8, &[784]), field("labels", DType::U8, &[])],
-        "text" => vec![field("context", DType::U8, &[16]), field("next", DType::U8, &[])],
+        "text" => vec![
+            field("context", DType::U8, &[16]),
+            field("next", DType::U8, &[]),
+            field("input", DType::U8, &[64]),
+            field("target", DType::U8, &[64]),
+        ],
         "queries" => vec![field("number", DType::I32, &[])],
         "sift" => vec![field(&split.split, DType::F32, &[128])],
         other => panic!("say here what a row of `{other}` is"),

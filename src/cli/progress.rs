@@ -49,15 +49,9 @@ impl Progress {
         match event {
             Event::DataLoaded { data, set } => self.data_loaded(data, set),
             Event::Note(note) => self.remark(&format!("note: {note}")),
-            // A text grows where a bar would stand.
-            Event::StageStarted { kind: "generate", .. } => self.finish(),
-            Event::StageStarted { stage, n_steps, .. } => self.start_bar(stage, *n_steps),
+            Event::StageStarted { stage, kind, n_steps } => self.start_bar(stage, kind, *n_steps),
             Event::Progress { step, epoch, n_epochs, loss, .. } => {
-                let loss = loss.map_or(String::new(), |loss| format!("  loss {loss:.4}"));
-                if let Some(bar) = &self.bar {
-                    bar.set_position(*step);
-                    bar.set_message(format!("epoch {epoch}/{n_epochs}{loss}"));
-                }
+                self.move_bar(*step, [*epoch, *n_epochs], *loss);
             }
             Event::EpochDone { stage, n_epochs, report, set } => {
                 let line = epoch_line(stage, *n_epochs, report, *set);
@@ -147,14 +141,26 @@ impl Progress {
         }
     }
 
-    fn start_bar(&mut self, stage: &str, n_steps: u64) {
+    fn start_bar(&mut self, stage: &str, kind: &str, n_steps: u64) {
         self.finish();
+        // A text grows where a bar would stand.
+        if kind == "generate" {
+            return;
+        }
         let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {msg}  {eta} left");
         let bar = ProgressBar::with_draw_target(Some(n_steps), (self.target)())
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
             .with_prefix(message(stage, LONGEST_NAME));
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
+    }
+
+    fn move_bar(&self, step: u64, [epoch, n_epochs]: [u64; 2], loss: Option<f64>) {
+        let loss = loss.map_or(String::new(), |loss| format!("  loss {loss:.4}"));
+        if let Some(bar) = &self.bar {
+            bar.set_position(step);
+            bar.set_message(format!("epoch {epoch}/{n_epochs}{loss}"));
+        }
     }
 
     /// Prints a line on the standard output. Quiet runs omit intermediate lines.

@@ -97,8 +97,9 @@ fn check_near(what: &str, expected: &Value, found: &Value) {
 #[test]
 fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
-    let graphs: [(&str, &[&str]); 8] = [
+    let graphs: [(&str, &[&str]); 9] = [
         ("embedding.ron", &digits),
+        ("gpt.ron", &["train.max_steps=3", "train.batch=2", "test.batch=8", "dims.L=1", "write.length=4"]),
         ("gumbel.ron", &digits),
         ("mnist.ron", &digits),
         ("mnist_decomposed.ron", &digits),

@@ -17,6 +17,7 @@ pub const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("engine/src/front/pipeline/tests/expressions.rs: circles_and_names", "a table of cases"),
     ("engine/src/front/pipeline/tests/expressions.rs: faults_in_expressions", "a table of cases"),
     ("engine/src/front/pipeline/tests/functions.rs: faulty_functions", "a table of cases"),
+    ("engine/src/front/pipeline/tests/layers.rs: faulty_layers", "a table of cases"),
     ("engine/src/front/pipeline/tests/overrides.rs: wrong_overrides_are_told", "a table of cases"),
     ("engine/src/front/pipeline/tests/stages.rs: faulty_stages", "a table of cases"),
     ("engine/src/front/ron/tests/faults.rs: all_faults_of_a_file_are_shown_at_once", "a table of cases"),

@@ -136,9 +136,8 @@ fn read_pipeline(
     diags: &mut Diagnostics,
 ) -> Option<Pipeline> {
     let mut fields = Fields::of(root, "a pipeline", diags)?;
-    let name =
-        fields.optional("name").and_then(|v| v.word("`name`", diags)).map(|name| name.value.to_owned());
-    let name = name.unwrap_or_else(|| stem(file_name).to_owned());
+    let name = fields.optional("name").and_then(|v| v.word("`name`", diags));
+    let name = name.map_or(stem(file_name), |name| name.value).to_owned();
     let seed = fields.optional("seed").and_then(|v| v.integer("`seed`", 0..=u64::MAX, diags)).unwrap_or(0);
     let precisions = [("F32", Precision::F32), ("Tf32", Precision::Tf32)];
     let matmul = fields.optional("matmul").and_then(|v| v.choice("`matmul`", &precisions, diags));

@@ -97,7 +97,7 @@ impl<'a> Constants<'a> {
     }
 
     /// The side of `when(condition, a, b)` that the condition chooses, if the condition is known.
-    pub(super) fn chosen<'e>(self, args: &'e [Expr]) -> Option<&'e Expr> {
+    pub(super) fn chosen(self, args: &[Expr]) -> Option<&Expr> {
         let [condition, yes, no] = args else { return None };
         self.truth(condition).map(|truth| if truth { yes } else { no })
     }

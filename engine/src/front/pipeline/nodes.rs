@@ -7,6 +7,9 @@ use crate::text::lex::{is_name_char, is_name_start};
 use crate::work::steps;
 use std::collections::HashMap;
 
+/// The name and the value of a setting.
+pub(super) type Setting = (Spanned<String>, Expr);
+
 /// A node as written.
 #[derive(Clone, Debug)]
 pub(super) struct NodeDef {
@@ -93,10 +96,7 @@ fn full_call(fields: &mut Fields, diags: &mut Diagnostics) -> Option<Expr> {
 }
 
 /// Settings in RON, as the expressions that they stand for.
-pub(super) fn settings(
-    written: Vec<(Spanned<&str>, &Ron)>,
-    diags: &mut Diagnostics,
-) -> Option<Vec<(Spanned<String>, Expr)>> {
+pub(super) fn settings(written: Vec<(Spanned<&str>, &Ron)>, diags: &mut Diagnostics) -> Option<Vec<Setting>> {
     let read = |(name, value): (Spanned<&str>, &Ron)| {
         setting(value, diags).map(|value| (Spanned::new(name.span, name.value.to_owned()), value))
     };
@@ -163,10 +163,7 @@ pub(super) fn split_owner(path: &str, is_known: impl Fn(&str) -> bool) -> Option
 }
 
 /// A function with settings, as a layer declares it: `Linear(width=64)`.
-pub(super) fn call_of(
-    value: &Ron,
-    diags: &mut Diagnostics,
-) -> Option<(Spanned<String>, Vec<(Spanned<String>, Expr)>)> {
+pub(super) fn call_of(value: &Ron, diags: &mut Diagnostics) -> Option<(Spanned<String>, Vec<Setting>)> {
     let expr = read_expr(value, diags)?;
     match expr.kind {
         ExprKind::Name(name) => Some((Spanned::new(expr.span, name), vec![])),

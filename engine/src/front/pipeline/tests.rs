@@ -59,6 +59,16 @@ fn matmul_type() -> TypeRule {
     })
 }
 
+fn reshape_type() -> TypeRule {
+    TypeRule::custom(|types, attrs| {
+        let shape = attrs.shape("shape");
+        match Dim::product(&types[0].shape) == Dim::product(&shape) {
+            true => Ok(vec![Type { dtype: types[0].dtype, shape }]),
+            false => Err(TypeIssue::new(format!("{} has another number of elements", types[0]))),
+        }
+    })
+}
+
 /// All axes vanish, or the one given by `axis`.
 fn reduced(dtype: Option<DType>, types: &[Type], attrs: &crate::ir::Attrs) -> Vec<Type> {
     let mut shape = types[0].shape.clone();
@@ -95,14 +105,7 @@ fn ops() -> Registry {
         TypeRule::custom(|t, a| Ok(reduced(Some(DType::I32), t, a))),
     ));
     ops.add(op("matmul", &["a", "b"], vec![], matmul_type()));
-    let reshaped = TypeRule::custom(|types, attrs| {
-        let shape = attrs.shape("shape");
-        match Dim::product(&types[0].shape) == Dim::product(&shape) {
-            true => Ok(vec![Type { dtype: types[0].dtype, shape }]),
-            false => Err(TypeIssue::new(format!("{} has another number of elements", types[0]))),
-        }
-    });
-    ops.add(op("reshape", &["x"], vec![setting("shape", AttrKind::Shape, None)], reshaped));
+    ops.add(op("reshape", &["x"], vec![setting("shape", AttrKind::Shape, None)], reshape_type()));
     let cast = TypeRule::custom(|types, attrs| Ok(vec![types[0].with_dtype(attrs.dtype("dtype"))]));
     ops.add(op("cast", &["x"], vec![setting("dtype", AttrKind::DType, None)], cast));
     let loss = TypeRule::custom(|types, _| match types[1].dtype {

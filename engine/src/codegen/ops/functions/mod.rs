@@ -8,7 +8,7 @@ pub mod singles;
 
 use crate::codegen::ir::builder::{Code, F64};
 use crate::ir::Unary;
-use cubecl_core::ir::{Arithmetic, Comparison, Variable};
+use cubecl_core::ir::{Arithmetic, Comparison, ConstantValue, Variable};
 
 /// Whether this module has the function.
 pub fn has(op: Unary) -> bool {
@@ -33,6 +33,16 @@ pub fn unary(code: &mut Code, op: Unary, x: Variable) -> Variable {
 /// and 2e-13 at the ends of the types. `0⁰ = 1`, and NaN for a finite negative base with a fractional exponent.
 pub fn pow(code: &mut Code, x: Variable, y: Variable) -> Variable {
     let elem = x.elem_type();
+    // No function is applied to a constant, for which WGSL has no `f64` forms.
+    if let Some(ConstantValue::Float(base)) = x.as_const()
+        && base > 0.0
+        && base.is_finite()
+        && base != 1.0
+    {
+        let log = code.float(elem, base.ln());
+        let power = code.times(y, log);
+        return unary(code, Unary::Exp, power);
+    }
     let size = code.un(Arithmetic::Abs, x);
     let log = unary(code, Unary::Log, size);
     let power = code.times(y, log);

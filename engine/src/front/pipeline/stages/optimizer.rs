@@ -3,19 +3,16 @@
 use super::super::constants::Constants;
 use super::super::dims::Dims;
 use super::super::names::Names;
+use super::super::nodes::Setting;
 use super::super::{nodes, settings};
 use super::reader::StageReader;
-use crate::diag::{Code, Spanned};
+use crate::diag::Code;
 use crate::front::fields::report_unknown;
 use crate::front::{Ron, RonKind};
 use crate::ir::Attrs;
 use crate::op::{OpForm, Role};
 use crate::pipeline::{GroupRule, OptimizerDecl, ParamGroup, expect_match};
-use crate::text::expr::Expr;
 use std::sync::Arc;
-
-/// A setting as written.
-type Setting = (Spanned<String>, Expr);
 
 impl StageReader<'_> {
     /// `Adam(lr: 1e-3, beta1: 0.9)`: the op `adam` and its settings.

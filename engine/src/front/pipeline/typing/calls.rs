@@ -7,6 +7,7 @@
 use super::super::constants::Constants;
 use super::super::function::{Function, FunctionForm, FunctionNode, Layer, LayerDef};
 use super::super::names::{Meaning, Names};
+use super::super::nodes::Setting;
 use super::super::params::{declare, exists};
 use super::super::settings;
 use super::super::types::{EXTENT_HELP, resolve};
@@ -242,10 +243,7 @@ impl Typing<'_, '_> {
     }
 
     /// The setting `repeat`, and the settings of the function itself.
-    pub(super) fn repeat_of(
-        &mut self,
-        written: &[(Spanned<String>, Expr)],
-    ) -> Option<(Option<usize>, Vec<(Spanned<String>, Expr)>)> {
+    pub(super) fn repeat_of(&mut self, written: &[Setting]) -> Option<(Option<usize>, Vec<Setting>)> {
         let (repeat, given): (Vec<_>, Vec<_>) =
             written.iter().cloned().partition(|(name, _)| name.value == "repeat");
         let Some((_, value)) = repeat.first() else { return Some((None, given)) };
