@@ -192,6 +192,9 @@ fn check_fusion(name: &str, device: DeviceModel) {
             let [of_cpu, of_gpu] = [(&cpu, &gpu), (&gpu, &cpu)].map(|(these, others)| {
                 these.iter().filter(|kernel| !others.contains(kernel)).collect::<Vec<_>>()
             });
+            // A product reads its operands without their views, which are copied.
+            let of_gpu = of_gpu.into_iter().filter(|kernel| !kernel.starts_with("map [copy]"));
+            let of_gpu: Vec<_> = of_gpu.collect();
             let is_apart = of_cpu.iter().all(|kernel| kernel.starts_with("attention ["))
                 && of_gpu.len() == 3 * of_cpu.len()
                 && of_gpu.iter().all(|kernel| kernel.starts_with("matmul [") || kernel.starts_with("row ["));
@@ -200,6 +203,12 @@ fn check_fusion(name: &str, device: DeviceModel) {
         }
         assert_eq!(on_cpu.len(), on_gpu.len());
     }
-    let expected = ["attention.ron, dense", "attention.ron, causal", "sparse_attention.ron, compare"];
+    let expected = [
+        "attention.ron, dense",
+        "attention.ron, causal",
+        "gpt.ron, test",
+        "gpt.ron, write",
+        "sparse_attention.ron, compare",
+    ];
     assert_eq!(with_attention, expected, "{name}");
 }

@@ -148,8 +148,7 @@ fn read_pipeline(
     if let Some(value) = fields.optional("functions") {
         functions.define(value, &dims, registry, diags);
     }
-    let names = Names::new();
-    let known = Constants { names: &names, dims: &dims };
+    let known = Constants { names: &Names::new(), dims: &dims };
     let data = fields.optional("data").map(|v| read_data(v, known, diags)).unwrap_or_default();
     let inputs = fields.optional("inputs").map(|v| read_inputs(v, &data, known, diags)).unwrap_or_default();
     let params = fields.optional("params").map(|v| read_params(v, known, diags)).unwrap_or_default();
