@@ -19,6 +19,7 @@ mod compiler;
 mod faults;
 mod faults_wgpu;
 mod files;
+mod generate;
 mod graphs;
 mod inspection;
 mod predict;

@@ -206,7 +206,7 @@ pub struct Example {
 pub enum Role {
     /// No further role.
     Plain,
-    /// A function of a pipeline. Its calls are inlined before a stage selects its nodes.
+    /// A function of a pipeline. Its calls are written out when the pipeline is read.
     Function,
     /// An optimizer, with operands (param, grad, lr, slots…) and results (param', slots'…). `slots` names the state
     /// that it keeps for each parameter. A slot has the parameter's type and starts at zero.

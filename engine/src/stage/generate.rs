@@ -81,6 +81,14 @@ pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generati
         let message = format!("`{}: {ty}` takes no tokens", stage.tokens);
         return Err(StageIssue::new(message, span).help("tokens are integers"));
     }
+    if stage.tokenizer.is_some() && ty.dtype.size() < 4 {
+        let message = format!("`{}: {ty}` cannot hold the tokens of a tokenizer", stage.tokens);
+        return Err(StageIssue::new(message, span).help("declare the input as `i32`"));
+    }
+    if stage.prompt.is_empty() {
+        let message = "the prompt is empty, so no logits follow it";
+        return Err(StageIssue::new(message, None).help("begin with a line break: `prompt: \"\\n\"`"));
+    }
     let logits = graph.ty(graph.outputs[0].1);
     let lead = logits.shape.len().saturating_sub(1);
     let fits = Dim::product(&logits.shape[..lead]) == rows.times(tokens);

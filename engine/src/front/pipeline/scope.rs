@@ -113,16 +113,11 @@ impl Scope {
         builder.reserve(self.names.keys().cloned());
         let names: Vec<&str> = layers.iter().map(|def| def.name.as_str()).collect();
         let order = sort(&defs, &names, diags);
-        let mut typing = |names: &Names,
-                          builder: &mut Builder,
-                          diags: &mut Diagnostics,
-                          read: &mut dyn FnMut(&mut Typing)| {
-            read(&mut Typing { builder, names, dims, faulty_ops, written: &mut written, around, diags });
-        };
         for def in layers {
             let owner = Symbol::from(def.name.as_str());
-            let mut layer = None;
-            typing(&self.names, builder, diags, &mut |typing| layer = typing.layer(def, owner.clone()));
+            let (names, written) = (&self.names, &mut written);
+            let mut typing = Typing { builder, names, dims, faulty_ops, written, around, diags };
+            let layer = typing.layer(def, owner.clone());
             self.names.insert(owner, layer.unwrap_or(Meaning::Faulty));
         }
         for i in order {
@@ -130,9 +125,9 @@ impl Scope {
                 continue;
             };
             builder.set_no_fuse(no_fuse.then(|| name.as_str().into()));
-            let mut value = None;
-            typing(&self.names, builder, diags, &mut |typing| value = typing.define(name, expr));
-            let Some(value) = value else { continue };
+            let (names, written) = (&self.names, &mut written);
+            let mut typing = Typing { builder, names, dims, faulty_ops, written, around, diags };
+            let Some(value) = typing.define(name, expr) else { continue };
             if let Some(ty) = ty
                 && let Some(declared) = resolve(ty, Constants { names: &self.names, dims }, diags)
             {

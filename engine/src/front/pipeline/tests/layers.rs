@@ -196,13 +196,14 @@ fn faulty_layers() {
     functions: {{{DENSE}
         "Odd": (inputs: {{"x": "[B, 2 * W]"}}, output: "relu(x)"),
         "State": (inputs: ["x"], state: {{"m": "x"}}, output: "x"),
+        "Part": (inputs: {{"x": "[B, D]"}}, output: "x * D.e"),
         "Open": (inputs: ["x"], params: {{"w": "f32[B]"}}, output: "x"),
     }},
     inputs: {{"x": "f32[B, 4]", "i": "i32[3]", "o": "f32[B, 5]"}},
-    layers: {{"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)"}},
+    layers: {{"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"}},
     nodes: {{
         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
-        "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "l": "Open(x)", "m": "dense(x, x)",
+        "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
     }},
 )"#
@@ -303,13 +304,13 @@ fn faulty_layers() {
             error[E0104]: axis 1 of `x` is 5, not a multiple of 2
                ┌─ mnist.ron:20:34
                │
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "l": "Open(x)", "m": "dense(x, x)",
+            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                  ^ this is f32[B, 5]
 
             error[E0104]: cannot multiply f32[B, 2] by f32[B, 4]
                ┌─ mnist.ron:20:53
                │
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "l": "Open(x)", "m": "dense(x, x)",
+            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                                 -   ^ this is f32[B, 4]
                │                                                 │
                │                                                 this is f32[B, 2]
@@ -322,7 +323,7 @@ fn faulty_layers() {
             13 │         "State": (inputs: ["x"], state: {"m": "x"}, output: "x"),
                │                                           - it arises here
                ·
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "l": "Open(x)", "m": "dense(x, x)",
+            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                                                ^^^^^^^^
                │                                                                      │
                │                                                                      this is f32[B, 4]
@@ -332,10 +333,11 @@ fn faulty_layers() {
             error[E0104]: in `Open`: the extent `B` of a parameter is not known
                ┌─ mnist.ron:20:81
                │
-            14 │         "Open": (inputs: ["x"], params: {"w": "f32[B]"}, output: "x"),
+            14 │         "Part": (inputs: {{"x": "[B, D]"}}, output: "x * D.e"),
+        "Open": (inputs: ["x"], params: {"w": "f32[B]"}, output: "x"),
                │                                                ------ it arises here
                ·
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "l": "Open(x)", "m": "dense(x, x)",
+            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                                                                 ^^^^^^^
                │                                                                                      │
                │                                                                                      this is f32[B, 4]
@@ -345,7 +347,7 @@ fn faulty_layers() {
             error[E0106]: `Dense` takes 1 operands, 2 given
                ┌─ mnist.ron:20:97
                │
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "l": "Open(x)", "m": "dense(x, x)",
+            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                                                                                 ^^^^^^^^^^^
                │
                = help: it is called as `Dense(x)`

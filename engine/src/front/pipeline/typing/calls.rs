@@ -246,7 +246,13 @@ impl Typing<'_, '_> {
     pub(super) fn repeat_of(&mut self, written: &[Setting]) -> Option<(Option<usize>, Vec<Setting>)> {
         let (repeat, given): (Vec<_>, Vec<_>) =
             written.iter().cloned().partition(|(name, _)| name.value == "repeat");
-        let Some((_, value)) = repeat.first() else { return Some((None, given)) };
+        let Some((first, value)) = repeat.first() else { return Some((None, given)) };
+        if let Some((second, _)) = repeat.get(1) {
+            self.diags
+                .error(Code::E0013, second.span, "`repeat` is given twice")
+                .also(first.span, "first here");
+            return None;
+        }
         match self.constants().int(value) {
             Some(n @ 1..=MAX_REPEAT) => Some((Some(n as usize), given)),
             Some(n) => {

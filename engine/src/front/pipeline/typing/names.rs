@@ -18,6 +18,9 @@ impl Typing<'_, '_> {
             Meaning::Value(value) => self.part(*value, rest, span).map(Operand::Value),
             Meaning::Setting(Attr::Lit(literal)) if rest.is_empty() => Some(Operand::Literal(*literal)),
             Meaning::Setting(_) => self.no_tensor(span, &format!("the setting `{path}`")),
+            Meaning::Extent(_) if !rest.is_empty() => {
+                self.no_tensor(span, &format!("`{rest}` of the extent `{name}`"))
+            }
             Meaning::Extent(dim) => match dim.fixed() {
                 Some(extent) => Some(Operand::Literal(Literal::Int(extent as i64))),
                 None => self.open_extent(path, span),
