@@ -212,52 +212,60 @@ fn faulty_layers() {
         &text,
         expect![[r#"
             error[E0016]: `none` cannot be a name
-               ┌─ mnist.ron:17:42
+               ┌─ mnist.ron:18:42
                │
-            17 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)"},
+            18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
                │                                          ^^^^
                │
                = help: it has a meaning of its own
 
             error[E0404]: the op `relu` owns no parameters
-               ┌─ mnist.ron:17:73
+               ┌─ mnist.ron:18:73
                │
-            17 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)"},
+            18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
                │                                                                         ^^^^
                │
                = help: a layer is a function with `params`; call the op in a node
 
             error[E0109]: `Dense` needs the setting `width`
-               ┌─ mnist.ron:17:88
+               ┌─ mnist.ron:18:88
                │
-            17 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)"},
+            18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
                │                                                                                        ^^^^^
                │
                = help: add `width=…`: required
 
             error[E0404]: a layer is a function with settings
-               ┌─ mnist.ron:17:105
+               ┌─ mnist.ron:18:105
                │
-            17 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)"},
+            18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
                │                                                                                                         ^^^^^^^
                │
                = help: write `Linear(width=64)`; operands follow where the layer is called
 
             error[E0015]: `repeat` cannot be 0
-               ┌─ mnist.ron:17:146
+               ┌─ mnist.ron:18:146
                │
-            17 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)"},
+            18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
                │                                                                                                                                                  ^
                │
                = help: it is 1 to 65536
 
+            error[E0013]: `repeat` is given twice
+               ┌─ mnist.ron:18:186
+               │
+            18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
+               │                                                                                                                                                                                ------    ^^^^^^
+               │                                                                                                                                                                                │
+               │                                                                                                                                                                                first here
+
             error[E0104]: in `Dense`: `dense.w` is f32[4, 2] in one call and f32[5, 2] in another
-               ┌─ mnist.ron:19:32
+               ┌─ mnist.ron:20:32
                │
              7 │             "w": (type: "f32[I, width]", init: When("std > 0", Normal(0, "std / I"), Xavier)),
                │              - it arises here
                ·
-            19 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
+            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
                │                                ^^^^^^^^
                │                                      │
                │                                      this is f32[B, 5]
@@ -265,36 +273,36 @@ fn faulty_layers() {
                = help: calls of one layer share its parameters, so their operands have equal widths
 
             error[E0404]: a call of a layer has no settings
-               ┌─ mnist.ron:19:58
+               ┌─ mnist.ron:20:58
                │
-            19 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
+            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
                │                                                          ^^^^^
                │
                = help: settings are given where the layer is declared
 
             error[E0101]: `dense` has no parameter `v`
-               ┌─ mnist.ron:19:75
+               ┌─ mnist.ron:20:75
                │
-            19 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
+            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
                │                                                                           ^^^^^^^
                │
                = help: its parameters are `w`, `b`
 
             error[E0404]: the layer `dense` is no tensor
-               ┌─ mnist.ron:19:91
+               ┌─ mnist.ron:20:91
                │
-            19 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
+            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
                │                                                                                           ^^^^^
                │
                = help: call it: `dense(x)`, or name a parameter: `dense.w`
 
             error[E0104]: in `Dense`: cannot multiply i32[3] by f32[3, 2]
-               ┌─ mnist.ron:19:111
+               ┌─ mnist.ron:20:111
                │
             10 │         output: "act(when(bias, x @ w + b, x @ w))",
                │                                     - it arises here
                ·
-            19 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
+            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
                │                                                                                                               ^^^^^^^^^^^^^^^^^
                │                                                                                                                     │
                │                                                                                                                     this is i32[3]
@@ -302,15 +310,15 @@ fn faulty_layers() {
                = help: the inner extents must agree
 
             error[E0104]: axis 1 of `x` is 5, not a multiple of 2
-               ┌─ mnist.ron:20:34
+               ┌─ mnist.ron:21:34
                │
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                  ^ this is f32[B, 5]
 
             error[E0104]: cannot multiply f32[B, 2] by f32[B, 4]
-               ┌─ mnist.ron:20:53
+               ┌─ mnist.ron:21:53
                │
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                                 -   ^ this is f32[B, 4]
                │                                                 │
                │                                                 this is f32[B, 2]
@@ -318,71 +326,83 @@ fn faulty_layers() {
                = help: the inner extents must agree
 
             error[E0104]: in `State`: `m` is no state of this layer
-               ┌─ mnist.ron:20:64
+               ┌─ mnist.ron:21:64
                │
             13 │         "State": (inputs: ["x"], state: {"m": "x"}, output: "x"),
                │                                           - it arises here
                ·
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                                                ^^^^^^^^
                │                                                                      │
                │                                                                      this is f32[B, 4]
                │
                = help: declare it under `params` with `state: true`
 
-            error[E0104]: in `Open`: the extent `B` of a parameter is not known
-               ┌─ mnist.ron:20:81
+            error[E0104]: in `Part`: `e` of the extent `D` is no tensor
+               ┌─ mnist.ron:21:81
                │
-            14 │         "Part": (inputs: {{"x": "[B, D]"}}, output: "x * D.e"),
-        "Open": (inputs: ["x"], params: {"w": "f32[B]"}, output: "x"),
-               │                                                ------ it arises here
+            14 │         "Part": (inputs: {"x": "[B, D]"}, output: "x * D.e"),
+               │                                                        --- it arises here
                ·
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
                │                                                                                 ^^^^^^^
                │                                                                                      │
                │                                                                                      this is f32[B, 4]
                │
+               = help: settings of an op have names: `f(x, mode="row")`
+
+            error[E0104]: in `Open`: the extent `B` of a parameter is not known
+               ┌─ mnist.ron:21:97
+               │
+            15 │         "Open": (inputs: ["x"], params: {"w": "f32[B]"}, output: "x"),
+               │                                                ------ it arises here
+               ·
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+               │                                                                                                 ^^^^^^^
+               │                                                                                                      │
+               │                                                                                                      this is f32[B, 4]
+               │
                = help: write a number, or `dims: {"B": …}`
 
             error[E0106]: `Dense` takes 1 operands, 2 given
-               ┌─ mnist.ron:20:97
+               ┌─ mnist.ron:21:113
                │
-            20 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
-               │                                                                                                 ^^^^^^^^^^^
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+               │                                                                                                                 ^^^^^^^^^^^
                │
                = help: it is called as `Dense(x)`
 
             error[E0117]: the extent `4 * B` cannot be divided by `3` without a remainder
-               ┌─ mnist.ron:21:33
+               ┌─ mnist.ron:22:33
                │
-            21 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
+            22 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
                │                                 ^^^^^^^^^
                │
                = help: an extent is a number, a name such as `B`, or arithmetic of them
 
             error[E0104]: the condition of `when` is not known before a run
-               ┌─ mnist.ron:21:58
+               ┌─ mnist.ron:22:58
                │
-            21 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
+            22 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
                │                                                          ^
                │
                = help: `select(condition, a, b)` takes tensors
 
             error[E0108]: `repeat` must be a whole number
-               ┌─ mnist.ron:21:100
+               ┌─ mnist.ron:22:100
                │
-            21 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
+            22 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
                │                                                                                                    ^
                │
                = help: write a number, an extent or a setting
 
             error[E0104]: in `Dense`: there is no op `rel`
-               ┌─ mnist.ron:21:111
+               ┌─ mnist.ron:22:111
                │
             10 │         output: "act(when(bias, x @ w + b, x @ w))",
                │                  --- it arises here
                ·
-            21 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
+            22 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
                │                                                                                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                │                                                                                                                     │
                │                                                                                                                     this is f32[B, 4]
