@@ -51,6 +51,10 @@ const SCATTER_READS: usize = 16;
 /// measured.
 pub const MAX_DEPTH: usize = 512;
 
+/// Longest sum by which a score is computed again rather than stored: 2·64 operations take the time of storing and
+/// loading 4 bytes on a GPU with 20 operations per byte of memory traffic. Not measured.
+pub const SHORT_SCORES: usize = 64;
+
 /// Most nodes that a search for the scores of an attention visits. Without a bound, each matmul of a long recurrence
 /// would search all steps before it: a GRU of 200 steps took 26 s to compile, more than half of it for this search
 /// (2026-11-23).

@@ -1,9 +1,11 @@
 //! Scores with users beside an attention, such as its gradient, are computed again for them.
 
 use super::attention::{Attention, search};
+use super::cost::SHORT_SCORES;
 use super::graph::FusionGraph;
 use super::place::Place;
 use super::settings::Settings;
+use super::shapes::matmul_extents;
 use crate::ir::{Graph, Node, NodeId, Output, StateLink, Symbol, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,7 +14,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 pub fn separate_scores(graph: &Graph) -> Graph {
     let divided = FusionGraph::new(graph, &Settings::default());
     let found = (0..graph.nodes.len()).filter_map(|node| search(&divided, node));
-    let found: Vec<Attention> = found.filter(|found| found.escaping(&divided).next().is_some()).collect();
+    let is_separated =
+        |found: &Attention| found.escaping(&divided).next().is_some() && is_cheap_again(graph, found);
+    let found: Vec<Attention> = found.filter(is_separated).collect();
     if found.is_empty() {
         return graph.clone();
     }
@@ -25,6 +29,14 @@ pub fn separate_scores(graph: &Graph) -> Graph {
         elements.extend(attention.members.iter().filter(is_element).map(|(node, _)| *node));
     }
     Separation { graph: &divided, members, elements, map: vec![], again: HashMap::new() }.run()
+}
+
+/// Whether scores cost less to compute again than to store: they are short sums, or more numbers than their operands.
+/// The scores of attention are so. A residual that a normalisation reads is not: it would be computed again from the
+/// first layer on.
+fn is_cheap_again(graph: &Graph, attention: &Attention) -> bool {
+    let (_, m, n, k) = matmul_extents(graph, attention.scores);
+    k <= SHORT_SCORES || m * n >= k * (m + n)
 }
 
 struct Separation<'r, 'g> {
