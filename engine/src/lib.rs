@@ -20,6 +20,7 @@ pub mod stage;
 
 // From a graph to a simpler graph.
 pub mod bind;
+pub mod decode;
 pub mod grad;
 pub mod lower;
 pub mod pass;

@@ -8,30 +8,38 @@ use engine_core::pipeline::Sampling;
 /// of these whose probabilities add up to at least p (Holtzman et al. 2020). A temperature of 0 picks the largest logit.
 /// Among equal logits, the lower class comes first. NaN counts as the smallest number.
 pub fn sample(logits: &[f32], sampling: &Sampling, u: f64) -> usize {
-    let mut order: Vec<usize> = (0..logits.len()).collect();
     let value =
         |class: usize| if logits[class].is_nan() { f64::NEG_INFINITY } else { f64::from(logits[class]) };
-    order.sort_by(|&a, &b| value(b).total_cmp(&value(a)).then(a.cmp(&b)));
+    let descending = |&a: &usize, &b: &usize| value(b).total_cmp(&value(a)).then(a.cmp(&b));
+    let Some(first) = (0..logits.len()).min_by(descending) else { return 0 };
     if sampling.temperature == 0.0 {
-        return order[0];
+        return first;
     }
-    order.truncate(sampling.top_k.unwrap_or(order.len()).max(1));
-    let largest = value(order[0]);
-    let weight = |class: usize| ((value(class) - largest) / sampling.temperature).exp();
-    let mut weights: Vec<f64> = order.iter().map(|&class| weight(class)).collect();
+    let mut kept: Vec<usize> = (0..logits.len()).collect();
+    if let Some(k) = sampling.top_k.filter(|k| *k < kept.len()) {
+        kept.select_nth_unstable_by(k.max(1) - 1, descending);
+        kept.truncate(k.max(1));
+    }
+    if sampling.top_p < 1.0 || sampling.top_k.is_some() {
+        kept.sort_unstable_by(descending);
+    }
+    let weight = |class: &usize| ((value(*class) - value(first)) / sampling.temperature).exp();
+    let mut weights: Vec<f64> = kept.iter().map(weight).collect();
     let total: f64 = weights.iter().sum();
-    let mut sum = 0.0;
-    let kept = weights.iter().position(|weight| {
-        sum += weight;
-        sum >= sampling.top_p * total
-    });
-    weights.truncate(kept.map_or(weights.len(), |last| last + 1));
+    if sampling.top_p < 1.0 {
+        let mut sum = 0.0;
+        let last = weights.iter().position(|weight| {
+            sum += weight;
+            sum >= sampling.top_p * total
+        });
+        weights.truncate(last.map_or(weights.len(), |last| last + 1));
+    }
     let mut rest = u * weights.iter().sum::<f64>();
     let picked = weights.iter().position(|weight| {
         rest -= weight;
         rest < 0.0
     });
-    order[picked.unwrap_or(weights.len() - 1)]
+    kept[picked.unwrap_or(weights.len() - 1)]
 }
 
 #[cfg(test)]

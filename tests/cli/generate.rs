@@ -40,13 +40,13 @@ fn a_text_ends_with_its_stop_and_goes_to_a_file() {
     assert_eq!(fs::read_to_string(desk.path("text.txt")).unwrap(), "WXYZ");
     let report: Value = serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
     let stage = &report["stages"][0];
-    assert_eq!((stage["text"].as_str(), stage["steps"].as_u64()), (Some("WXYZ"), Some(3)));
+    assert_eq!((stage["texts"][0].as_str(), stage["steps"].as_u64()), (Some("WXYZ"), Some(3)));
 }
 
 #[test]
 fn models_that_are_none_of_these_tokens_are_refused() {
     for (settings, why) in [
-        (r#"prompt: """#, "the prompt is empty"),
+        (r#"prompt: """#, "a prompt is empty"),
         (r#"tokenizer: "t.json""#, "`token: u8[B, 8]` cannot hold the tokens of a tokenizer"),
         (r#"top_p: 0.0"#, "`top_p` cannot be 0"),
     ] {
@@ -61,4 +61,90 @@ fn models_that_are_none_of_these_tokens_are_refused() {
     );
     let ended = desk.engine(&["run", "flat.ron", "--device", "cpu"]);
     assert!(ended.errors.contains("which are no logits of `token: u8[B, 8]`"), "{}", ended.errors);
+}
+
+/// A model of two blocks whose parameters are random.
+fn transformer(tokens: &str, settings: &str) -> String {
+    format!(
+        r#"(
+      seed: 4,
+      dims: {{"D": 32}},
+      inputs: {{"token": "{tokens}"}},
+      layers: {{"embed": "Embedding(rows=256, width=D)"}},
+      nodes: {{
+        "h": "TransformerBlock(embed(cast(token, dtype=i32)), heads=4, kv_heads=2, causal=true, rotary=true, repeat=2)",
+        "logits": "Linear(LayerNorm(h), width=256, std=0.5)",
+      }},
+      stages: {{"write": Generate(tokens: "token", logits: "logits", {settings})}},
+    )"#
+    )
+}
+
+/// The texts of a pipeline.
+fn texts(pipeline: String) -> Vec<String> {
+    let desk = Desk::new();
+    desk.write("t.ron", pipeline);
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu", "--report", "report.json"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let report: Value = serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
+    let texts = report["stages"][0]["texts"].as_array().unwrap().iter();
+    texts.map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+const LONG: &str = "a prompt of so many tokens that it takes steps of sixteen and single ones";
+
+#[test]
+fn a_cache_changes_no_token() {
+    for (tokens, length) in [("u8[B, T]", 30), ("u8[1, 128]", 30), ("u8[B, 80]", 20)] {
+        for prompt in ["x", LONG] {
+            let settings = format!(r#"prompt: "{prompt}", length: {length}"#);
+            let cached = texts(transformer(tokens, &settings));
+            let plain = texts(transformer(tokens, &format!("{settings}, cache: false")));
+            assert_eq!(cached, plain, "{tokens}");
+            assert!(cached[0].starts_with(prompt) && cached[0].len() > prompt.len());
+        }
+    }
+}
+
+#[test]
+fn texts_of_several_prompts_are_those_of_single_ones() {
+    let settings = |prompt: &str| format!(r#"prompt: {prompt}, length: 20, temperature: 0"#);
+    let together = texts(transformer("u8[B, T]", &settings(&format!(r#"["x", "{LONG}", "two"]"#))));
+    for (text, prompt) in together.iter().zip(["x", LONG, "two"]) {
+        assert_eq!(vec![text.clone()], texts(transformer("u8[B, T]", &settings(&format!("\"{prompt}\"")))));
+    }
+}
+
+#[test]
+fn several_texts_go_to_lines_of_a_file() {
+    let desk = Desk::new();
+    let settings =
+        |file: &str| counting(&format!(r#"prompt: ["a", "xy"], length: 2, top_k: 1, write: "{file}""#));
+    desk.write("t.ron", settings("texts.jsonl").replace("u8[B, 8]", "u8[2, 8]"));
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    assert_eq!((ended.code, &*ended.results), (0, "abc\nxyz{\n"), "{}", ended.errors);
+    let lines = "{\"prompt\":\"a\",\"text\":\"abc\"}\n{\"prompt\":\"xy\",\"text\":\"xyz{\"}\n";
+    assert_eq!(fs::read_to_string(desk.path("texts.jsonl")).unwrap(), lines);
+    desk.write("t.ron", settings("texts.txt"));
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    assert!(ended.errors.contains("2 texts do not go to one plain file"), "{}", ended.errors);
+}
+
+#[test]
+fn a_model_that_sees_later_tokens_has_no_cache() {
+    let desk = Desk::new();
+    let open = transformer("u8[B, T]", "length: 9").replace("causal=true", "causal=false");
+    desk.write("t.ron", open.clone());
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    assert!(ended.code != 0, "{}", ended.results);
+    assert!(ended.errors.contains("`logits` of a token depends on the tokens behind it"), "{}", ended.errors);
+    desk.write("t.ron", open.replace("length: 9", "length: 9, cache: false"));
+    assert_eq!(desk.engine(&["run", "t.ron", "--device", "cpu"]).code, 0);
+}
+
+#[test]
+fn a_text_that_may_not_slide_ends_with_an_error() {
+    let ended = generated(r#"prompt: "ab", length: 12, temperature: 0, slide: false"#);
+    assert!(ended.code != 0 && ended.results.starts_with("abcdefghi"), "{}", ended.results);
+    assert!(ended.errors.contains("has reached the 8 tokens that the model sees"), "{}", ended.errors);
 }

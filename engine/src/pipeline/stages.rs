@@ -57,19 +57,23 @@ pub struct GenerateStage {
     pub tokens: Symbol,
     /// The node of logits: a row of classes for each token.
     pub logits: Symbol,
-    /// The beginning of the text.
-    pub prompt: String,
-    /// The most tokens that are added.
+    /// The beginnings of the texts, one or more.
+    pub prompts: Vec<String>,
+    /// The most tokens that are added to each.
     pub length: usize,
     /// How a token is picked.
     pub sampling: Sampling,
-    /// The text that ends the stage once it is generated.
+    /// The text that ends a text once it is generated.
     pub stop: Option<String>,
     /// The most tokens that the model sees at once, if the input takes any number.
     pub context: usize,
+    /// Whether a step computes the rows of new tokens alone, with earlier ones in a cache.
+    pub cache: bool,
+    /// Whether a text may become longer than the model sees; the model then sees its end.
+    pub slide: bool,
     /// The `tokenizer.json` that makes tokens of texts; without it, tokens are bytes.
     pub tokenizer: Option<String>,
-    /// The file that the text goes to.
+    /// The file that the texts go to.
     pub write: Option<String>,
     /// How ops behave.
     pub mode: Mode,

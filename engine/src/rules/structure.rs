@@ -1,7 +1,9 @@
 //! Rules that depend on shapes.
 
 use super::Rewriter;
-use crate::ir::{Binary, Combine, Contract, Dim, Literal, Monoid, NodeOp, Scalar, Type, Unary, Value, View};
+use crate::ir::{
+    Binary, Combine, Contract, Dim, InputKind, Literal, Monoid, NodeOp, Scalar, Type, Unary, Value, View,
+};
 
 // ---- Exponentials.
 
@@ -128,11 +130,13 @@ pub fn gather_of_repetition(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty:
     Some(r.make(NodeOp::View(View::Broadcast { axes: moved }), vec![base], ty.clone()))
 }
 
-/// A scatter with one index per row is a map: each element compares its coordinate with the row's index.
+/// A scatter with one index per row is a map: each element compares its coordinate with the row's index. A state keeps
+/// its scatter, which writes the rows in place.
 pub fn scatter_one_per_row(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let &NodeOp::Scatter { axis, batch, combine } = op else { return None };
     let [base, idx, updates] = *inputs else { return None };
-    if r.ty(idx).extents()[batch..].iter().product::<usize>() != 1 {
+    let is_carried = matches!(r.op(base), NodeOp::Input(InputKind::State | InputKind::Param));
+    if is_carried || r.ty(idx).extents()[batch..].iter().product::<usize>() != 1 {
         return None;
     }
     let others: Vec<usize> = (0..ty.rank()).filter(|&a| a != axis).collect();

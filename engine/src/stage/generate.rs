@@ -1,8 +1,11 @@
 //! `Generate` stages: the shape of the window that the model sees.
 
-use super::{StageIssue, Wanted, part, select};
-use crate::ir::{Dim, InputKind, NodeOp, Symbol};
+use super::{StageIssue, Wanted, inference, part, select};
+use crate::decode::{self, Decoding};
+use crate::ir::{Dim, Graph, InputKind, Level, NodeOp, Symbol};
+use crate::lower::primitives;
 use crate::op::Registry;
+use crate::pass::sound;
 use crate::pipeline::{GenerateStage, Pipeline, StageKind};
 
 /// The most classes of a model whose tokens are bytes.
@@ -15,18 +18,22 @@ impl StageKind for GenerateStage {
         "Generate"
     }
 
-    fn rehearse(&self, _: &str, pipeline: &Pipeline, _: &Registry) -> Result<(), StageIssue> {
+    fn rehearse(&self, _: &str, pipeline: &Pipeline, registry: &Registry) -> Result<(), StageIssue> {
         let generation = generation(pipeline, self)?;
+        let extents = generation.extents(self.prompts.len(), generation.window(1));
         let outputs = [(self.logits.clone(), self.logits.clone())];
         let wanted = Wanted { outputs: &outputs, state: &[], mode: self.mode };
-        select(pipeline, &wanted, &generation.extents(generation.window(1))).map(|_| ())
+        match self.cache {
+            true => decoding(pipeline, self, &extents, 1, registry).map(drop),
+            false => select(pipeline, &wanted, &extents).map(drop),
+        }
     }
 }
 
 /// The input and the result of a language model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generation {
-    /// Rows of the input: texts at a time, of which the first counts.
+    /// Rows of the input: texts at a time.
     pub rows: Dim,
     /// Tokens of a row.
     pub tokens: Dim,
@@ -45,9 +52,9 @@ impl Generation {
         }
     }
 
-    /// The values of open extents for that window.
-    pub fn extents(&self, window: usize) -> Vec<(Symbol, usize)> {
-        let named = [(self.rows.name(), 1), (self.tokens.name(), window)];
+    /// The values of open extents for so many texts and that window.
+    pub fn extents(&self, n_texts: usize, window: usize) -> Vec<(Symbol, usize)> {
+        let named = [(self.rows.name(), n_texts), (self.tokens.name(), window)];
         named.into_iter().filter_map(|(name, extent)| Some((name?.clone(), extent))).collect()
     }
 }
@@ -85,10 +92,7 @@ pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generati
         let message = format!("`{}: {ty}` cannot hold the tokens of a tokenizer", stage.tokens);
         return Err(StageIssue::new(message, span).help("declare the input as `i32`"));
     }
-    if stage.prompt.is_empty() {
-        let message = "the prompt is empty, so no logits follow it";
-        return Err(StageIssue::new(message, None).help("begin with a line break: `prompt: \"\\n\"`"));
-    }
+    expect_prompts(stage, rows)?;
     let logits = graph.ty(graph.outputs[0].1);
     let lead = logits.shape.len().saturating_sub(1);
     let fits = Dim::product(&logits.shape[..lead]) == rows.times(tokens);
@@ -106,4 +110,53 @@ pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generati
     }
     let context = tokens.fixed().unwrap_or(stage.context);
     Ok(Generation { rows: rows.clone(), tokens: tokens.clone(), context, n_classes })
+}
+
+fn expect_prompts(stage: &GenerateStage, rows: &Dim) -> Result<(), StageIssue> {
+    let n_texts = stage.prompts.len();
+    if n_texts == 0 || stage.prompts.iter().any(String::is_empty) {
+        let message = "a prompt is empty, so no logits follow it";
+        return Err(StageIssue::new(message, None).help("begin with a line break: `prompt: \"\\n\"`"));
+    }
+    if rows.fixed().is_some_and(|rows| rows < n_texts) {
+        let message =
+            format!("`{}` takes {rows} texts at a time, and there are {n_texts} prompts", stage.tokens);
+        return Err(
+            StageIssue::new(message, None).help("name the first extent of the input, as in `i32[B, T]`")
+        );
+    }
+    let is_plain = stage.write.as_ref().is_some_and(|path| !path.ends_with(".jsonl"));
+    if is_plain && n_texts > 1 {
+        let message = format!("{n_texts} texts do not go to one plain file");
+        return Err(StageIssue::new(message, None).help("end the name of the file in `.jsonl`"));
+    }
+    Ok(())
+}
+
+/// One step of a `Generate` stage with a cache: `n_new` tokens of each text. A step of one token yields its logits. Other
+/// steps fill the cache with all but the last token of a prompt, and yield nothing.
+///
+/// # Errors
+/// As for [`generation`], and if the logits do not follow the tokens one by one.
+pub fn decoding(
+    pipeline: &Pipeline,
+    stage: &GenerateStage,
+    extents: &[(Symbol, usize)],
+    n_new: usize,
+    registry: &Registry,
+) -> Result<Graph, StageIssue> {
+    let outputs = [(stage.logits.clone(), stage.logits.clone())];
+    let graph = inference(pipeline, &outputs, extents, stage.mode)?;
+    let wanted = Decoding { tokens: &stage.tokens, n_new };
+    let Some(mut step) = decode::decoding(&primitives(&graph, registry), &wanted, registry) else {
+        let message = format!("`{}` does not follow `{}` token by token", stage.logits, stage.tokens);
+        let span = graph.nodes[graph.outputs[0].1.node].span;
+        return Err(
+            StageIssue::new(message, span).help("write `cache: false`, which runs all tokens in each step")
+        );
+    };
+    if n_new > 1 {
+        step.outputs.clear();
+    }
+    Ok(sound("decode", Level::Primitive, step.pruned()))
 }

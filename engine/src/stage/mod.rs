@@ -23,7 +23,7 @@ mod updates;
 pub use crate::pipeline::{StageIssue, monitored};
 pub use declared::expect_declared;
 pub use evaluation::evaluation;
-pub use generate::{Generation, generation};
+pub use generate::{Generation, decoding, generation};
 pub use predict::{Prediction, picks_among, prediction};
 pub use rows::{Rows, SplitShape};
 pub use running::running;

@@ -71,6 +71,9 @@ impl CompilingPlanner {
             Request::Inference { outputs, extents, mode } => {
                 stage::inference(pipeline, outputs, extents, mode).map(plain)
             }
+            Request::Decoding { stage, extents, n_new } => {
+                stage::decoding(pipeline, stage, extents, n_new, registry).map(plain)
+            }
             Request::Running(stage) => self.running(stage).map(plain),
         };
         let StageGraph { graph, sums, nan_step } = made.map_err(StageFault)?;

@@ -12,6 +12,7 @@ use super::batches::Ready;
 use super::error::SessionError;
 use super::plan::{Request, StagePlan};
 use super::prepared::Inference;
+use crate::device::DeviceBuffer;
 use crate::tensor::{HostTensor, type_text};
 
 impl Session {
@@ -71,7 +72,18 @@ impl Session {
         stage: &Symbol,
         plan: StagePlan,
     ) -> Result<Inference, SessionError> {
-        self.check_memory(stage, &[], (&plan.plan, plan.plan.arena_bytes))?;
+        self.prepare_with(stage, plan, &IndexMap::new())
+    }
+
+    /// As [`Session::prepare_inference`], with state of its own.
+    pub(super) fn prepare_with(
+        &self,
+        stage: &Symbol,
+        plan: StagePlan,
+        own: &IndexMap<Symbol, DeviceBuffer>,
+    ) -> Result<Inference, SessionError> {
+        let own_bytes: usize = own.values().map(DeviceBuffer::bytes).sum();
+        self.check_memory(stage, &[], (&plan.plan, plan.plan.arena_bytes + own_bytes))?;
         let executable = self.device.prepare(Arc::clone(&plan.plan), self.pipeline.seed);
         let mut executable = executable.map_err(|error| error.of_plan(&plan.plan))?;
         let mut inputs = IndexMap::new();
@@ -84,7 +96,8 @@ impl Session {
                     inputs.insert(buffer.name.clone(), (buffer.ty.clone(), fed));
                 }
                 Place::Input(InputKind::Param | InputKind::State) => {
-                    let Some(state) = self.state.buffer(&buffer.name) else {
+                    let Some(state) = self.state.buffer(&buffer.name).or_else(|| own.get(&buffer.name))
+                    else {
                         engine_core::bug!("`{}` has no state", buffer.name)
                     };
                     executable.bind(&buffer.name, state)?;

@@ -16,6 +16,7 @@ mod base;
 mod batches;
 mod check;
 mod compiling;
+mod decoder;
 mod error;
 mod event;
 mod given;

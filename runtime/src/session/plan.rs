@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine_core::ir::{Graph, Symbol};
 use engine_core::op::Registry;
-use engine_core::pipeline::{Evaluation, Mode, RunStage, TrainStage};
+use engine_core::pipeline::{Evaluation, GenerateStage, Mode, RunStage, TrainStage};
 use engine_core::plan::Plan;
 use engine_core::stage::{Rows, SplitShape};
 
@@ -67,6 +67,15 @@ pub enum Request<'r> {
         extents: &'r [(Symbol, usize)],
         /// Whether ops behave as in training.
         mode: Mode,
+    },
+    /// One step of a `Generate` stage with a cache.
+    Decoding {
+        /// The stage.
+        stage: &'r GenerateStage,
+        /// The values of named extents.
+        extents: &'r [(Symbol, usize)],
+        /// The tokens of each text that the step takes.
+        n_new: usize,
     },
     /// One step of a `Run` stage from the pipeline's plain inputs.
     Running(&'r RunStage),

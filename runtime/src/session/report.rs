@@ -134,9 +134,9 @@ pub struct StageReport {
     pub end: Option<TrainingEnd>,
     /// The last metrics.
     pub metrics: IndexMap<String, f64>,
-    /// The text of a `Generate` stage, its beginning included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
+    /// The texts of a `Generate` stage, with their prompts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<String>,
     /// Kernels launched by one step.
     pub kernels_per_step: usize,
     /// Bytes of memory that the stage needs of the device: the sum of `memory`.

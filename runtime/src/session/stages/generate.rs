@@ -1,13 +1,16 @@
-//! `Generate` stages: a text, a token at a time.
+//! `Generate` stages: texts, a token at a time.
+
+mod model;
+mod text;
 
 use std::path::Path;
 use std::time::Instant;
 
 use engine_core::compile::Compiled;
-use engine_core::ir::{DType, Symbol, stream_of};
+use engine_core::ir::stream_of;
 use engine_core::pipeline::GenerateStage;
-use engine_core::stage::{Generation, generation};
-use indexmap::IndexMap;
+use engine_core::stage::generation;
+use serde_json::json;
 
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
 use crate::data::results;
@@ -19,43 +22,25 @@ use crate::session::error::{SessionError, StageFault};
 use crate::session::event::Event;
 use crate::session::plan::Request;
 use crate::session::report::StageReport;
-use crate::session::{Session, Subscriber};
-use crate::tensor::HostTensor;
+use model::Model;
+use text::Text;
 
 impl Runnable for GenerateStage {
-    fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
+    fn run(&self, mut run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
         let start = Instant::now();
-        let planned = generation(&run.session.pipeline, self);
-        let model = planned.map_err(|issue| SessionError::plan(run.name, StageFault(issue)))?;
         let kind = "generate";
         (run.tell)(&Event::StageStarted { stage: run.name, kind, n_steps: self.length as u64 });
         let tokenizer = tokenizer_of(self)?;
-        let prompt = tokenizer.encode(&self.prompt).map_err(|fact| fault(self, fact))?;
-        let mut text = Text { bytes: self.prompt.clone().into_bytes(), n_shown: 0 };
-        let (first, mut tokens) = (text.bytes.len(), prompt.clone());
-        let mut draws = WordStream::new(run.session.pipeline.seed, stream_of(run.name), 0);
-        text.show(run.name, run.tell);
-        let stepping = Instant::now();
-        while tokens.len() < prompt.len() + self.length && !text.ends_with(self.stop.as_deref(), first) {
-            let logits = next_logits(run.session, self, &model, &tokens)?;
-            let token = sample(&logits, &self.sampling, f64::from(draws.unit())) as u32;
-            tokens.push(token);
-            text.bytes.extend_from_slice(tokenizer.token(token).unwrap_or_default());
-            text.show(run.name, run.tell);
-            if run.session.is_cancelled() {
-                return Err(SessionError::Interrupted { checkpoint: None }.into());
-            }
-        }
-        let steps = (tokens.len() - prompt.len()) as u64;
-        let step_us = stepping.elapsed().as_secs_f64() * 1e6 / steps.max(1) as f64;
-        text.end(run.name, run.tell);
+        let mut texts = texts(self, &run, &tokenizer)?;
+        let mut model = Model::new(&run, self, &texts)?;
+        let (steps, step_us) = write(self, &mut run, &mut model, &tokenizer, &mut texts)?;
         if let Some(path) = self.write.as_deref().map(Path::new) {
             let failed = |source| SessionError::Output { path: path.to_path_buf(), source };
-            results::write_text(&text.bytes, path).map_err(failed)?;
+            results::write_text(&file_of(self, path, &texts), path).map_err(failed)?;
             (run.tell)(&Event::ResultsWritten { path });
         }
-        let text = Some(String::from_utf8_lossy(&text.bytes).into_owned());
-        Ok(Some(StageReport { steps, step_us, text, ..run.report(kind, start) }))
+        let texts = texts.iter().map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).collect();
+        Ok(Some(StageReport { steps, step_us, texts, ..run.report(kind, start) }))
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
@@ -66,14 +51,86 @@ impl Runnable for GenerateStage {
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
         let planned = generation(compiling.pipeline(), self);
         let model = planned.map_err(|issue| SessionError::plan(compiling.name, StageFault(issue)))?;
+        let longest = self.prompts.iter().map(String::len).max().unwrap_or(1);
+        let extents = model.extents(self.prompts.len(), model.window(longest + self.length));
+        if self.cache {
+            return compiling.compile(&Request::Decoding { stage: self, extents: &extents, n_new: 1 });
+        }
         let outputs = [(self.logits.clone(), self.logits.clone())];
-        let extents = model.extents(model.window(self.prompt.len() + 1));
         compiling.compile(&Request::Inference { outputs: &outputs, extents: &extents, mode: self.mode })
     }
 
     fn files(&self) -> Vec<(&Path, &'static Format)> {
         self.write.iter().map(|path| (Path::new(path), &results::RESULTS)).collect()
     }
+}
+
+/// The prompts. Each text draws by a random stream of its own, so it does not depend on the others.
+fn texts(
+    stage: &GenerateStage,
+    run: &StageRun<'_, '_>,
+    tokenizer: &Tokenizer,
+) -> Result<Vec<Text>, SessionError> {
+    let (seed, stream) = (run.session.pipeline.seed, stream_of(run.name));
+    let prompts = stage.prompts.iter().enumerate();
+    let text = |(number, prompt): (usize, &String)| {
+        let tokens = tokenizer.encode(prompt).map_err(|fact| fault(stage, fact))?;
+        Ok(Text::new(prompt, tokens, WordStream::new(seed, stream, number as u64)))
+    };
+    prompts.map(text).collect()
+}
+
+/// Draws tokens until all texts are done, and returns the number of steps and microseconds of one.
+///
+/// The texts grow together: while one is at its prompt, another may be behind its own. A single text is shown as it
+/// grows.
+fn write(
+    stage: &GenerateStage,
+    run: &mut StageRun<'_, '_>,
+    model: &mut Model,
+    tokenizer: &Tokenizer,
+    texts: &mut [Text],
+) -> Result<(u64, f64), SessionError> {
+    let start = Instant::now();
+    let streams = texts.len() == 1;
+    if streams {
+        texts[0].show(run.name, run.tell);
+    }
+    let stop = stage.stop.as_deref();
+    let mut length = texts.iter().map(|text| text.tokens.len()).min().unwrap_or_default();
+    let mut steps = 0;
+    while texts.iter().any(|text| !text.is_done(stage.length, stop)) {
+        let logits = model.next(run, stage, texts, length)?;
+        steps += 1;
+        let rows = logits.chunks_exact(model.n_classes());
+        for (text, logits) in texts.iter_mut().zip(rows) {
+            if text.tokens.len() == length && !text.is_done(stage.length, stop) {
+                let token = sample(logits, &stage.sampling, f64::from(text.draws.unit())) as u32;
+                text.push(token, tokenizer.token(token).unwrap_or_default());
+            }
+        }
+        length += 1;
+        if streams {
+            texts[0].show(run.name, run.tell);
+        }
+        if run.session.is_cancelled() {
+            return Err(SessionError::Interrupted { checkpoint: None });
+        }
+    }
+    texts.iter_mut().for_each(|text| text.end(run.name, run.tell));
+    Ok((steps, start.elapsed().as_secs_f64() * 1e6 / steps.max(1) as f64))
+}
+
+/// The content of the file: the text, or an object a line.
+fn file_of(stage: &GenerateStage, path: &Path, texts: &[Text]) -> Vec<u8> {
+    if path.extension().is_none_or(|extension| extension != "jsonl") {
+        return texts[0].bytes.clone();
+    }
+    let line = |(prompt, text): (&String, &Text)| {
+        let text = String::from_utf8_lossy(&text.bytes);
+        format!("{}\n", json!({"prompt": prompt, "text": text}))
+    };
+    stage.prompts.iter().zip(texts).map(line).collect::<String>().into_bytes()
 }
 
 fn tokenizer_of(stage: &GenerateStage) -> Result<Tokenizer, SessionError> {
@@ -85,59 +142,4 @@ fn fault(stage: &GenerateStage, fact: TokenizerFact) -> SessionError {
     let path = stage.tokenizer.clone().unwrap_or_default().into();
     let error = TokenizerError { path, fact };
     SessionError::Data { data: stage.tokens.clone(), source: Box::new(error.into()) }
-}
-
-/// The logits of the token after the text. The model sees the end of a text that is longer than its window. Tokens
-/// behind the text are zeros, which a causal model does not see.
-fn next_logits(
-    session: &Session,
-    stage: &GenerateStage,
-    model: &Generation,
-    text: &[u32],
-) -> Result<Vec<f32>, SessionError> {
-    let window = model.window(text.len());
-    let seen = &text[text.len().saturating_sub(window)..];
-    let rows = model.rows.fixed().unwrap_or(1);
-    let mut elements = vec![0i32; rows * window];
-    elements.iter_mut().zip(seen).for_each(|(element, &token)| *element = token as i32);
-    let dtype = session.input_type(&stage.tokens).map_or(DType::I32, |ty| ty.dtype);
-    let tokens = HostTensor::from_slice(&[rows, window], &elements)?.cast(dtype)?;
-    let inputs = IndexMap::from([(stage.tokens.to_string(), tokens)]);
-    let logits = session.run_in(stage.mode, std::slice::from_ref(&stage.logits), &inputs)?;
-    let logits = logits[&*stage.logits].cast(DType::F32)?;
-    let last = seen.len().max(1) - 1;
-    Ok(logits.as_slice::<f32>()?[last * model.n_classes..][..model.n_classes].to_vec())
-}
-
-/// The text so far, and the bytes of it that were shown.
-struct Text {
-    bytes: Vec<u8>,
-    n_shown: usize,
-}
-
-impl Text {
-    /// Shows the whole characters that are new.
-    fn show(&mut self, stage: &Symbol, tell: &mut Subscriber<'_>) {
-        const LONGEST: usize = 4;
-        let new = &self.bytes[self.n_shown..];
-        let whole = match std::str::from_utf8(new) {
-            Ok(_) => new.len(),
-            Err(fault) if new.len() - fault.valid_up_to() < LONGEST => fault.valid_up_to(),
-            Err(_) => new.len(),
-        };
-        if whole > 0 {
-            tell(&Event::Generated { stage, text: &String::from_utf8_lossy(&new[..whole]) });
-            self.n_shown += whole;
-        }
-    }
-
-    /// Shows the rest.
-    fn end(&mut self, stage: &Symbol, tell: &mut Subscriber<'_>) {
-        let rest = String::from_utf8_lossy(&self.bytes[self.n_shown..]);
-        tell(&Event::Generated { stage, text: &format!("{rest}\n") });
-    }
-
-    fn ends_with(&self, stop: Option<&str>, first: usize) -> bool {
-        stop.is_some_and(|stop| self.bytes[first..].ends_with(stop.as_bytes()))
-    }
 }

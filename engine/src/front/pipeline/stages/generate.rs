@@ -3,8 +3,8 @@
 use super::form::StageForm;
 use super::reader::{MANY, StageReader};
 use crate::diag::Code;
-use crate::front::Ron;
 use crate::front::fields::report_unknown;
+use crate::front::{Ron, RonKind};
 use crate::ir::Symbol;
 use crate::pipeline::{GenerateStage, Mode, Sampling};
 
@@ -19,7 +19,7 @@ impl StageReader<'_> {
         let mut fields = self.fields(value, "a `Generate` stage")?;
         let tokens = fields.required("tokens", |reader, value, _| reader.input(value));
         let logits = fields.required("logits", StageReader::node);
-        let prompt = fields.or("prompt", "\n".to_owned(), StageReader::text);
+        let prompts = fields.or("prompt", vec!["\n".to_owned()], StageReader::texts);
         let length = fields.or("length", 256, StageReader::count);
         let temperature = fields.or("temperature", 1.0, StageReader::not_negative);
         let top_k = fields.optional("top_k", StageReader::count);
@@ -27,25 +27,37 @@ impl StageReader<'_> {
         let stop = fields.optional("stop", StageReader::text);
         let context =
             fields.or("context", 1024, |reader, value, what| value.integer(what, 1..=MANY, reader.diags));
+        let cache = fields.or("cache", true, StageReader::boolean);
+        let slide = fields.or("slide", true, StageReader::boolean);
         let tokenizer = fields.optional("tokenizer", StageReader::file);
         let write = fields.optional("write", StageReader::file);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
         fields.finish();
         let sampling = Sampling { temperature: temperature?, top_k: top_k?, top_p: top_p? };
-        let (prompt, length, stop, context) = (prompt?, length?, stop?, context?);
-        let (tokenizer, write, mode, logits) = (tokenizer?, write?, mode?, logits?);
+        let (prompts, length, stop, context) = (prompts?, length?, stop?, context?);
+        let (cache, slide, tokenizer, write) = (cache?, slide?, tokenizer?, write?);
         Some(GenerateStage {
             tokens: tokens?,
-            logits,
-            prompt,
+            logits: logits?,
+            prompts,
             length,
             sampling,
             stop,
             context,
+            cache,
+            slide,
             tokenizer,
             write,
-            mode,
+            mode: mode?,
         })
+    }
+
+    /// A text, or a list of texts.
+    fn texts(&mut self, value: &Ron, what: &str) -> Option<Vec<String>> {
+        match &value.kind {
+            RonKind::List(items) => items.iter().map(|item| self.text(item, what)).collect(),
+            _ => Some(vec![self.text(value, what)?]),
+        }
     }
 
     /// An input of the pipeline.

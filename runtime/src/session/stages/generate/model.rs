@@ -1,0 +1,102 @@
+//! The logits of the next tokens: by a cache, or by a run of all tokens that the model sees.
+
+use engine_core::ir::DType;
+use engine_core::pipeline::GenerateStage;
+use engine_core::stage::{Generation, StageIssue, generation};
+use indexmap::IndexMap;
+
+use super::text::Text;
+use crate::session::Session;
+use crate::session::decoder::Decoder;
+use crate::session::error::{SessionError, StageFault};
+use crate::session::stages::StageRun;
+use crate::tensor::HostTensor;
+
+/// A language model that is ready to run.
+pub struct Model {
+    shape: Generation,
+    decoder: Option<Decoder>,
+}
+
+impl Model {
+    /// Prepares the model for these texts.
+    pub fn new(run: &StageRun<'_, '_>, stage: &GenerateStage, texts: &[Text]) -> Result<Model, SessionError> {
+        let planned = generation(&run.session.pipeline, stage);
+        let shape = planned.map_err(|issue| SessionError::plan(run.name, StageFault(issue)))?;
+        let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or_default();
+        if !stage.cache || longest == 0 || shape.context < 2 {
+            return Ok(Model { shape, decoder: None });
+        }
+        let capacity = shape.window(longest + stage.length);
+        let mut decoder = run.session.decoder(run.name, stage, &shape, capacity)?;
+        decoder.expect_causal(run.name, texts[0].tokens[0])?;
+        Ok(Model { shape, decoder: Some(decoder) })
+    }
+
+    /// Classes of a token.
+    pub fn n_classes(&self) -> usize {
+        self.shape.n_classes
+    }
+
+    /// The logits that follow the first `length` tokens of each text.
+    pub fn next(
+        &mut self,
+        run: &StageRun<'_, '_>,
+        stage: &GenerateStage,
+        texts: &[Text],
+        length: usize,
+    ) -> Result<Vec<f32>, SessionError> {
+        if length > self.shape.context && !stage.slide {
+            return Err(too_long(run, stage, self.shape.context));
+        }
+        // A text that is done is fed zeros.
+        let tokens = |text: &Text| {
+            let mut tokens = text.tokens.clone();
+            tokens.resize(length, 0);
+            tokens
+        };
+        let texts: Vec<Vec<u32>> = texts.iter().map(tokens).collect();
+        match &mut self.decoder {
+            Some(decoder) if length <= decoder.capacity => {
+                Ok(decoder.next(run.name, &texts)?.as_slice::<f32>()?.to_vec())
+            }
+            _ => self.all(run.session, stage, &texts),
+        }
+    }
+
+    /// The logits by a run of all tokens. The model sees the end of a text that is longer than its window. Tokens behind
+    /// the text are zeros, which a causal model does not see.
+    fn all(
+        &self,
+        session: &Session,
+        stage: &GenerateStage,
+        texts: &[Vec<u32>],
+    ) -> Result<Vec<f32>, SessionError> {
+        let length = texts[0].len();
+        let window = self.shape.window(length);
+        let rows = self.shape.rows.fixed().unwrap_or(texts.len());
+        let mut elements = vec![0i32; rows * window];
+        for (row, text) in elements.chunks_exact_mut(window).zip(texts) {
+            let seen = &text[length.saturating_sub(window)..];
+            row.iter_mut().zip(seen).for_each(|(element, &token)| *element = token as i32);
+        }
+        let dtype = session.input_type(&stage.tokens).map_or(DType::I32, |ty| ty.dtype);
+        let tokens = HostTensor::from_slice(&[rows, window], &elements)?.cast(dtype)?;
+        let inputs = IndexMap::from([(stage.tokens.to_string(), tokens)]);
+        let logits = session.run_in(stage.mode, std::slice::from_ref(&stage.logits), &inputs)?;
+        let logits = logits[&*stage.logits].cast(DType::F32)?;
+        let last = length.clamp(1, window) - 1;
+        let n_classes = self.shape.n_classes;
+        let of_rows = logits.as_slice::<f32>()?.chunks_exact(window * n_classes);
+        Ok(of_rows.flat_map(|row| &row[last * n_classes..][..n_classes]).copied().collect())
+    }
+}
+
+fn too_long(run: &StageRun<'_, '_>, stage: &GenerateStage, context: usize) -> SessionError {
+    let message = format!("a text of `{}` has reached the {context} tokens that the model sees", run.name);
+    let help = match run.session.input_type(&stage.tokens).and_then(|ty| ty.shape[1].fixed()) {
+        Some(_) => "write `slide: true`, with which the model sees the end of the text",
+        None => "raise `context`, or write `slide: true`, with which the model sees the end of the text",
+    };
+    SessionError::plan(run.name, StageFault(StageIssue::new(message, None).help(help)))
+}
