@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok([HostTensor::from_slice(&[2], &place)?, HostTensor::scalar(spiral)])
     });
     let rows = Split::from_rows(["place", "spiral"], rows.collect::<Result<Vec<_>, Box<dyn Error>>>()?)?;
-    let mut engine = Engine::new().source(InMemory::new("spirals").split("train", rows))?;
+    let engine = Engine::new().source(InMemory::new("spirals").split("train", rows))?;
 
     let pipeline = engine.read("spirals.ron", GRAPH)?;
     let device = devices::open(Choice::Auto, None)?.device;

@@ -14,26 +14,34 @@
 //! }
 //! ```
 
+pub mod build;
+
 pub mod cli;
 
 pub mod devices;
 
 mod layers;
+mod program;
+
+/// The examples of `docs/embedding.md`, which are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embedding.md")]
+struct Embedding;
 
 pub use engine_core as core;
 pub use engine_runtime as runtime;
 
 pub use engine_core::op::Plugin;
 pub use engine_runtime::data::source::Source;
+pub use program::{Faults, Program};
 
 use std::sync::Arc;
 
 use engine_attention::Attention;
 use engine_core::compile::Options;
-use engine_core::diag::{Diagnostics, Look};
+use engine_core::diag::Diagnostics;
 use engine_core::front;
 use engine_core::op::Registry;
-use engine_core::pipeline::Pipeline;
 use engine_index::Index;
 use engine_math::Math;
 use engine_norm::Norm;
@@ -93,35 +101,39 @@ impl Engine {
         Ok(self)
     }
 
-    /// Reads a pipeline. `name` is the name of the text in errors. Functions of the pipeline become ops.
+    /// Reads a pipeline. `name` is the name of the text in errors. Functions of the pipeline become ops of the program
+    /// alone, so an engine reads any number of pipelines.
     ///
     /// # Errors
-    /// All errors of the text, as the command line would print them.
-    pub fn read(&mut self, name: &str, text: &str) -> Result<Pipeline, String> {
+    /// All errors of the text.
+    pub fn read(&self, name: &str, text: &str) -> Result<Program, Faults> {
         let mut files = engine_core::diag::Sources::new();
         let mut diagnostics = Diagnostics::new();
+        let mut registry = self.registry.clone();
         let file = files.add(name, text);
-        front::load(&mut files, file, &mut self.registry, &[], &[], &mut diagnostics)
-            .ok_or_else(|| diagnostics.render(&files, Look::Plain))
+        match front::load(&mut files, file, &mut registry, &[], &[], &mut diagnostics) {
+            Some(pipeline) => Ok(Program { pipeline, registry }),
+            None => Err(Faults::of(&diagnostics, &files)),
+        }
     }
 
-    /// A session of a pipeline on a device, with its data loaded. It is compiled with these options, for the abilities
+    /// A session of a program on a device, with its data loaded. It is compiled with these options, for the abilities
     /// and streams of the device.
     ///
     /// # Errors
     /// If data is unavailable or the device has no room for the parameters.
     pub fn session(
-        self,
-        pipeline: Pipeline,
+        &self,
+        program: Program,
         device: Arc<dyn Device>,
         data: &LoadContext,
         options: Options,
         tell: &mut session::Subscriber<'_>,
     ) -> Result<Session, SessionError> {
-        let pipeline = Arc::new(pipeline);
+        let pipeline = Arc::new(program.pipeline);
         let sets = session::load_data(&pipeline, &self.sources, data, tell)?;
         let options = Options { device: device.model(), ..options };
-        let planner = CompilingPlanner::new(Arc::clone(&pipeline), self.registry, options);
+        let planner = CompilingPlanner::new(Arc::clone(&pipeline), program.registry, options);
         Session::new(pipeline, Arc::new(planner), device, sets)
     }
 

@@ -3,7 +3,6 @@
 //! Kernels of all shipped pipelines for GPUs that tests cannot use: through Metal, through DX12, and on the least GPU
 //! that WebGPU promises. All devices have the same kernels.
 
-use engine::Engine;
 use engine::core::codegen::{CodegenError, KernelSpec};
 use engine::core::compile::{Compiled, Options};
 use engine::core::device_model::DeviceModel;
@@ -14,6 +13,7 @@ use engine::core::plan::{Launch, Plan};
 use engine::core::stage::{Rows, SplitShape};
 use engine::runtime::session::stages::compile_stage;
 use engine::runtime::session::{CompilingPlanner, Request};
+use engine::{Engine, Program};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,11 +70,11 @@ fn batches(batch: usize) -> Rows {
 
 /// All stages of a pipeline that compute something, compiled for a device.
 fn stages(file: &str, text: &str, device: DeviceModel) -> Vec<(String, Compiled)> {
-    let mut engine = Engine::new();
-    let pipeline = engine.read(file, text);
-    let pipeline = Arc::new(pipeline.unwrap_or_else(|faults| panic!("{faults}")));
+    let read = Engine::new().read(file, text);
+    let Program { pipeline, registry } = read.unwrap_or_else(|faults| panic!("{faults}"));
+    let pipeline = Arc::new(pipeline);
     let options = Options { device, ..Options::default() };
-    let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, options);
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
     let compiled = pipeline.stages.iter().flat_map(|stage| {
         let parts = parts(&planner, stage);
         parts.into_iter().map(|compiled| (format!("{file}, {}", stage.name), compiled))

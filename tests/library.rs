@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 
-use engine::Engine;
 use engine::core::compile::Options;
 use engine::devices::{self, Choice};
 use engine::runtime::checkpoint::Checkpoint;
 use engine::runtime::data::source::LoadContext;
 use engine::runtime::session::{Event, Session};
 use engine::runtime::tensor::HostTensor;
+use engine::{Engine, Program};
 use engine_digits::{self as digits, Part};
 use indexmap::IndexMap;
 
@@ -128,7 +128,7 @@ fn several_threads_are_served_at_once() {
 
 #[test]
 fn errors_of_a_malformed_pipeline_have_places() {
-    let error = Engine::new().read("mine.ron", &GRAPH.replace("+ b\"", "+ c\"")).unwrap_err();
+    let error = Engine::new().read("mine.ron", &GRAPH.replace("+ b\"", "+ c\"")).unwrap_err().to_string();
     assert!(error.contains("mine.ron:11:"), "{error}");
 }
 

@@ -52,7 +52,7 @@ fn device() -> Arc<dyn Device> {
 
 /// The error of a session of a changed pipeline, at any time.
 fn told(change: impl Fn(&mut Pipeline)) -> (Option<Code>, String) {
-    let mut engine = Engine::new();
+    let engine = Engine::new();
     let mut pipeline = engine.read("tiny.ron", GRAPH).unwrap();
     change(&mut pipeline);
     let data = LoadContext::offline_in(Path::new("no/such/folder"));
@@ -127,11 +127,11 @@ fn unknown_names_of_a_stage_are_errors() {
 /// The compiler checks by itself, since not every program has a session.
 #[test]
 fn the_compiler_refuses_what_a_session_would() {
-    let mut engine = Engine::new();
-    let mut pipeline = engine.read("tiny.ron", GRAPH).unwrap();
+    let engine = Engine::new();
+    let Program { mut pipeline, registry } = engine.read("tiny.ron", GRAPH).unwrap();
     train(&mut pipeline).optimizer = None;
     let stage = train(&mut pipeline).clone();
-    let planner = CompilingPlanner::new(Arc::new(pipeline), engine.registry, Options::default());
+    let planner = CompilingPlanner::new(Arc::new(pipeline), registry, Options::default());
     let data = SplitShape { data: "digits".into(), n_rows: 100, n_held: 100, fields: vec![] };
     let rows = engine::core::stage::Rows::Batches { batch: 25, per_epoch: 4 };
     let StageIssue { code, .. } =
@@ -142,9 +142,10 @@ fn the_compiler_refuses_what_a_session_would() {
 /// A session may be made of data sets of which one is missing.
 #[test]
 fn missing_data_of_a_session_is_an_error() {
-    let mut engine = Engine::new();
-    let pipeline = Arc::new(engine.read("tiny.ron", GRAPH).unwrap());
-    let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, Options::default());
+    let engine = Engine::new();
+    let Program { pipeline, registry } = engine.read("tiny.ron", GRAPH).unwrap();
+    let pipeline = Arc::new(pipeline);
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, Options::default());
     let mut session = Session::new(pipeline, Arc::new(planner), device(), IndexMap::new()).unwrap();
     let error: SessionError = session.run_stages(None, &mut |_| {}).unwrap_err();
     assert_eq!(error.to_string(), "data `digits`: the session was given no such data");

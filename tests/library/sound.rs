@@ -94,11 +94,11 @@ fn engine() -> Engine {
 
 /// Whether the pipeline passes `check`. If so, it must run.
 fn check(text: &str) -> bool {
-    let mut engine = engine();
-    let Ok(pipeline) = engine.read("random.ron", text) else { return false };
-    let (pipeline, Engine { registry, sources }) = (Arc::new(pipeline), engine);
+    let engine = engine();
+    let Ok(Program { pipeline, registry }) = engine.read("random.ron", text) else { return false };
+    let pipeline = Arc::new(pipeline);
     let context = LoadContext::offline_in(Path::new("no/such/folder"));
-    let sets = load_data(&pipeline, &sources, &context, &mut |_| {}).unwrap();
+    let sets = load_data(&pipeline, &engine.sources, &context, &mut |_| {}).unwrap();
     match check_stages(&pipeline, &sets, &IndexMap::new(), &registry) {
         Ok(open) => assert!(open.is_empty(), "{text}\n{open:?}"),
         Err(_) => return false,

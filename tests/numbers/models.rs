@@ -1,11 +1,11 @@
 //! Recurrent networks, a GPT and a network with batch norm, trained and compared with PyTorch
 //! (`tests/examples/models.py`).
 
-use engine::Engine;
 use engine::core::compile::Options;
 use engine::devices::{self, Choice};
 use engine::runtime::data::source::LoadContext;
 use engine::runtime::session::{self, CompilingPlanner, Event, Inspection, Session};
+use engine::{Engine, Program};
 use serde_json::Value as Json;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +19,13 @@ fn session(model: &str, optimizer: &str, kept: &[&str]) -> Session {
     let written = std::fs::read_to_string(format!("tests/models/{model}.ron")).unwrap();
     let text = written.replace("Momentum(lr: 0.1, momentum: 0.9)", optimizer);
     assert!(text.contains(optimizer), "{model} trains by another optimizer");
-    let mut engine = Engine::new();
-    let pipeline = Arc::new(engine.read(model, &text).unwrap());
+    let engine = Engine::new();
+    let Program { pipeline, registry } = engine.read(model, &text).unwrap();
+    let pipeline = Arc::new(pipeline);
     let data = LoadContext::offline_in(Path::new("tests/examples"));
     let sets = session::load_data(&pipeline, &engine.sources, &data, &mut |_| {}).unwrap();
     let kept = kept.iter().map(|&name| name.into()).collect();
-    let planner = CompilingPlanner::new(Arc::clone(&pipeline), engine.registry, Options::default());
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, Options::default());
     let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
     Session::new(pipeline, Arc::new(planner.keeping(kept)), device, sets).unwrap()
 }

@@ -193,7 +193,7 @@ fn runs_with_groups_agree_with_pytorch() {
         let load = format!(r#""start": Load(path: {path:?}),"#);
         let show = r#""after": Run(outputs: ["embed.w", "embed.bias", "head.w", "head.bias"]),"#;
         let source = InMemory::new("points").split("train", rows.clone());
-        let mut engine = Engine::new().source(source).unwrap();
+        let engine = Engine::new().source(source).unwrap();
         let pipeline = engine.read("groups.ron", &network(case, "f64", 20, [&load, show])).unwrap();
         let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
         let data = LoadContext::offline_in("no/such/folder".as_ref());

@@ -150,7 +150,7 @@ fn the_first_of_a_product_are_selected_without_storing_it() {
 fn searched(dir: &std::path::Path, more: &str) -> engine::runtime::session::Report {
     let graph = std::fs::read_to_string(format!("{}/graphs/search.ron", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let graph = graph.replace("distances: \"found\"", &format!("distances: \"found\"{more}"));
-    let mut engine = Engine::new();
+    let engine = Engine::new();
     let pipeline = engine.read("search.ron", &graph).unwrap();
     let device = Arc::new(CpuDevice::new(Some(2)).unwrap());
     let data = LoadContext::offline_in(dir);

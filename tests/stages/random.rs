@@ -36,7 +36,7 @@ const GRAPH: &str = r#"(
 
 /// Reads a pipeline, and runs it if it is valid.
 fn attempt(text: &str) {
-    let mut engine = Engine::new();
+    let engine = Engine::new();
     let Ok(pipeline) = engine.read("random.ron", text) else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut pipeline = pipeline;

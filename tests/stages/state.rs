@@ -113,7 +113,7 @@ fn updates_of_a_pipeline_are_made_by_every_training() {
         .replace(r#"state: {"average": "average_next", "n": "n_next", "mean": "mean_next"},"#, "")
         .replace(r#""x": "cast"#, r#""x": "mean * 0.0 + cast"#);
     let with_updates = |updates: &[(&str, &str)]| {
-        let mut engine = Engine::new();
+        let engine = Engine::new();
         let mut pipeline = engine.read("updates.ron", &text).unwrap();
         pipeline.updates = updates.iter().map(|(state, node)| ((*state).into(), (*node).into())).collect();
         let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;

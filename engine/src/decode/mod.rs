@@ -3,17 +3,19 @@
 //! A language model computes each row of its logits from the tokens up to that row. Its graph is rebuilt so that it
 //! computes the rows of new tokens alone. Where an op needs all rows of a value, such as the keys of attention, the
 //! value becomes a state: new rows are inserted, and the op reads the state. No op is known by name. The pass asks of
-//! each primitive which rows of its operands some rows of its result need ([`need`]).
+//! each primitive which parts of its operands some rows of its result need.
 
+mod demand;
 mod need;
 mod place;
+mod places;
 mod rebuild;
 #[cfg(test)]
 mod tests;
 
-pub use place::Place;
+use place::Place;
 
-use crate::ir::{Graph, NodeOp, OpSet, Value};
+use crate::ir::{Graph, OpSet};
 
 /// The rows that a step decodes.
 #[derive(Clone, Copy, Debug)]
@@ -40,19 +42,14 @@ pub fn decoding(graph: &Graph, decoding: &Decoding, ops: &dyn OpSet) -> Option<G
     let of_tokens = Place { axis: 1, inner: 1 };
     let row: usize = shape.iter().product::<usize>().checked_div(rows * n)?;
     let wanted = of_tokens.reshaped(&[rows, n, row], &shape, n)?;
-    let places = place::places(graph, tokens, n);
+    let places = places::places(graph, tokens, n);
     let found = places.of(*result);
     let follows = found.contains(&wanted) || found.is_empty() && places.is_dependent(result.node);
     if n < 2 || !follows {
         return None;
     }
-    let demands = need::demands(graph, &places, (*result, wanted), n);
-    let mut rebuilt = rebuild::rebuild(graph, &places, &demands, decoding, ops);
+    let demands = demand::demands(graph, &places, (*result, wanted), n);
+    let mut rebuilt = rebuild::rebuild(graph, &places, &demands, (tokens, decoding.n_new), ops);
     rebuilt.graph.outputs = vec![(name.clone(), rebuilt.rows(*result, wanted))];
     Some(rebuilt.graph.pruned())
-}
-
-/// Whether a value is the input of tokens.
-fn is_tokens(graph: &Graph, value: Value, tokens: Value) -> bool {
-    value == tokens && matches!(graph.node(value.node).op, NodeOp::Input(_))
 }

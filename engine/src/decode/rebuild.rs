@@ -1,8 +1,9 @@
 //! The graph of a step, made of the demanded forms of each node.
 
-use super::Decoding;
-use super::need::{Demand, Part, all, operands};
-use super::place::{Place, Places};
+use super::demand::{Demand, all};
+use super::need::{Part, operands};
+use super::place::Place;
+use super::places::Places;
 use crate::ir::{
     Binary, Builder, Combine, DType, Graph, InputKind, Literal, NodeId, NodeOp, OpSet, Output, StateLink,
     Symbol, Type, Value,
@@ -29,24 +30,22 @@ pub fn rebuild(
     old: &Graph,
     places: &Places,
     demands: &[IndexSet<Demand>],
-    decoding: &Decoding,
+    (tokens, n_new): (Value, usize),
     ops: &dyn OpSet,
 ) -> Rebuilt {
-    let tokens = old.find(decoding.tokens).unwrap_or_else(|| crate::bug!("no tokens"));
     let n = old.ty(tokens).extents()[1];
     let mut builder = Builder::new(Graph::new(old.name.clone()), ops);
     builder.reserve(old.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
     let step = builder.step();
     builder.set_scope("decode", None);
     // A check would have to come before each write to a cache.
-    let last = builder.full(Literal::Int((n - decoding.n_new) as i64), Type::scalar(DType::I32));
+    let last = builder.full(Literal::Int((n - n_new) as i64), Type::scalar(DType::I32));
     let first = builder.binary(Binary::Min, step, last);
-    let new = Type::new(DType::I32, &[decoding.n_new]);
+    let new = Type::new(DType::I32, &[n_new]);
     let first = builder.broadcast_axes(first, &[], &new.shape);
     let coordinate = builder.iota(0, new);
     let at = builder.add(first, coordinate);
-    let mut rebuild =
-        Rebuild { old, places, builder, made: HashMap::new(), n, n_new: decoding.n_new, at, tokens };
+    let mut rebuild = Rebuild { old, places, builder, made: HashMap::new(), n, n_new, at, tokens };
     for (id, demands) in demands.iter().enumerate() {
         rebuild.node(id, demands);
     }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::ir::{DType, InputKind, Level, parse, verify};
+use crate::ir::{DType, InputKind, Level, Value, parse, verify};
 use crate::lower::primitives;
 use crate::op::Registry;
 use crate::oracle::{Oracle, OracleTensor};

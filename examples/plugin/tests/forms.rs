@@ -13,7 +13,7 @@ fn my_engine() -> Engine {
 }
 
 fn run(text: &str) -> Result<Report, SessionError> {
-    let mut engine = my_engine();
+    let engine = my_engine();
     let pipeline = engine.read("test.ron", text).unwrap_or_else(|faults| panic!("{faults}"));
     let device = devices::open(Choice::Cpu, Some(1)).unwrap_or_else(|error| panic!("{error}")).device;
     let data = LoadContext::offline_in(Path::new("no/such/folder"));
@@ -52,7 +52,7 @@ fn the_stage_kind_the_schedule_and_the_loss_run() {
 
 #[test]
 fn errors_list_the_forms_of_the_plugin() {
-    let faults = |text: &str| my_engine().read("test.ron", text).unwrap_err();
+    let faults = |text: &str| my_engine().read("test.ron", text).unwrap_err().to_string();
     let unknown = faults(&fit(r#""go": Xyzzy()"#));
     assert!(unknown.contains("there is no stage `Xyzzy`"), "{unknown}");
     assert!(unknown.contains("`Save`, `Load`, `Norms`"), "{unknown}");

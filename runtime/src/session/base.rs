@@ -176,6 +176,31 @@ impl Session {
         Ok(remarks)
     }
 
+    /// The values of the pipeline's parameters and declared states, copied to the host.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn parameters(&self) -> Result<IndexMap<String, HostTensor>, SessionError> {
+        let names: Vec<Symbol> = self.pipeline.params.iter().map(|param| param.name.clone()).collect();
+        self.state.snapshot(&names)
+    }
+
+    /// Gives parameters and declared states values. Others keep theirs. Floats of another type are converted; returns
+    /// remarks on conversions.
+    ///
+    /// # Errors
+    /// If the pipeline has no such parameter, or a value has another shape. No parameter is changed then.
+    pub fn set_parameters(
+        &mut self,
+        values: IndexMap<String, HostTensor>,
+    ) -> Result<Vec<String>, SessionError> {
+        let given = Path::new("the given values");
+        let names: Vec<Symbol> = values.keys().map(|name| name.as_str().into()).collect();
+        let (values, remarks) = weights::in_types_of(&self.pipeline.params, given, values)?;
+        self.state.restore(given, &names, &values, true)?;
+        Ok(remarks)
+    }
+
     /// Writes the parameters and the state of the last training stage, as plain arrays if the name ends in `.npz`.
     ///
     /// # Errors

@@ -141,7 +141,7 @@ impl Decoder {
         let mut before = |later: u32| {
             let text = [vec![first], vec![later; n_later]].concat();
             let position = if self.plans[plan].0 == 1 { 1.min(self.capacity - 1) } else { 0 };
-            self.feed(stage, plan, position, &[text.clone()])?;
+            self.feed(stage, plan, position, std::slice::from_ref(&text))?;
             self.feed(stage, self.plans.len() - 1, 0, &[text])?;
             self.logits()
         };

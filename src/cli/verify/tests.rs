@@ -11,6 +11,7 @@ use engine_runtime::tensor::HostTensor;
 
 use super::errors::{nearer, unit_in_last_place};
 use super::*;
+use crate::Program;
 use crate::cli::comparison::operands::{self, operands};
 use crate::cli::selftest::tests::{failing, is_of_machine};
 use crate::devices::{self, Choice};
@@ -111,9 +112,10 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
         nodes: {"half": "x * 0.5", "e": "exp(half)", "more": "e + 1.0", "y": "sqrt(more)"},
         stages: {"go": Run(outputs: ["y"])},
     )"#;
-    let mut engine = Engine::new();
-    let pipeline = Arc::new(engine.read("chain.ron", text).unwrap());
-    let planner = CompilingPlanner::new(pipeline, engine.registry, Options::default());
+    let engine = Engine::new();
+    let Program { pipeline, registry } = engine.read("chain.ron", text).unwrap();
+    let pipeline = Arc::new(pipeline);
+    let planner = CompilingPlanner::new(pipeline, registry, Options::default());
     let request = Request::Inference { outputs: &[("y".into(), "y".into())], extents: &[], mode: Mode::Eval };
     let compiled = planner.compile(&request).unwrap().compiled;
     let [kernel] = &compiled.plan.kernels[..] else { panic!("{}", compiled.kernels_text()) };
@@ -134,9 +136,10 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
 }
 
 fn compiled(text: &str, outputs: &[&str]) -> Compiled {
-    let mut engine = Engine::new();
-    let pipeline = Arc::new(engine.read("case.ron", text).unwrap());
-    let planner = CompilingPlanner::new(pipeline, engine.registry, Options::default());
+    let engine = Engine::new();
+    let Program { pipeline, registry } = engine.read("case.ron", text).unwrap();
+    let pipeline = Arc::new(pipeline);
+    let planner = CompilingPlanner::new(pipeline, registry, Options::default());
     let named: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
     let request = Request::Inference { outputs: &named, extents: &[], mode: Mode::Eval };
     planner.compile(&request).unwrap().compiled

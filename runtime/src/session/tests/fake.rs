@@ -88,6 +88,7 @@ impl Planner for FakePlanner {
             Request::Applying { .. } => Err("no step of several batches is taken here".into()),
             Request::Evaluation { scope, data, rows, .. } => Ok(self.evaluation(scope, data, rows)),
             Request::Inference { outputs, extents, mode } => inference(outputs, extents, mode),
+            Request::Decoding { .. } => Err("no text is written here".into()),
             Request::Running(stage) => inference(&stage.outputs, &stage.dims, stage.mode),
         }
     }

@@ -1,0 +1,95 @@
+//! The builder.
+
+use super::terms::{Expr, Value};
+
+/// A pipeline that a program builds, in any order.
+///
+/// Names are those of files: a clash or a missing field is a diagnostic of [`Engine::read`](crate::Engine::read), not a
+/// panic.
+#[derive(Clone, Debug, Default)]
+pub struct PipelineBuilder {
+    pub(super) settings: Vec<(String, Value)>,
+    pub(super) dims: Vec<(String, Value)>,
+    pub(super) data: Vec<(String, Value)>,
+    pub(super) inputs: Vec<(String, Value)>,
+    pub(super) params: Vec<(String, Value)>,
+    pub(super) layers: Vec<(String, Expr)>,
+    pub(super) nodes: Vec<(String, Expr)>,
+    pub(super) stages: Vec<(String, Value)>,
+}
+
+/// A group of fields without a word before it.
+fn group(fields: Vec<(&str, Value)>) -> Value {
+    Value::Word(String::new(), fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+impl PipelineBuilder {
+    /// An empty pipeline with that name.
+    pub fn new(name: &str) -> PipelineBuilder {
+        PipelineBuilder::default().set("name", name)
+    }
+
+    /// The seed of initial values, shuffling and random nodes.
+    pub fn seed(self, seed: u32) -> PipelineBuilder {
+        self.set("seed", seed)
+    }
+
+    /// A setting of the pipeline, such as `matmul`, `numerics` or `precision`.
+    pub fn set(mut self, name: &str, value: impl Into<Value>) -> PipelineBuilder {
+        self.settings.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// An extent with a name, which types and expressions may use.
+    pub fn dim(&mut self, name: &str, extent: usize) {
+        self.dims.push((name.to_owned(), extent.into()));
+    }
+
+    /// A data source with its options.
+    pub fn data(&mut self, name: &str, source: &str, options: &[(&str, Value)]) {
+        let mut fields = vec![("source", source.into())];
+        fields.extend(options.iter().map(|(name, value)| (*name, value.clone())));
+        self.data.push((name.to_owned(), group(fields)));
+    }
+
+    /// An input that the caller gives, with its type, such as `"f32[B, 4]"`.
+    pub fn input(&mut self, name: &str, ty: &str) -> Expr {
+        self.inputs.push((name.to_owned(), ty.into()));
+        Expr::named(name)
+    }
+
+    /// An input from a field of data, such as `"digits.images"`.
+    pub fn input_from(&mut self, name: &str, ty: &str, field: &str) -> Expr {
+        self.inputs.push((name.to_owned(), group(vec![("type", ty.into()), ("from", field.into())])));
+        Expr::named(name)
+    }
+
+    /// A parameter that is trained, with its initial values.
+    pub fn param(&mut self, name: &str, ty: &str, init: Value) -> Expr {
+        self.params.push((name.to_owned(), group(vec![("type", ty.into()), ("init", init)])));
+        Expr::named(name)
+    }
+
+    /// A state that a step hands to the next, which is not trained.
+    pub fn state(&mut self, name: &str, ty: &str, init: Value) -> Expr {
+        let fields = vec![("type", ty.into()), ("init", init), ("state", true.into())];
+        self.params.push((name.to_owned(), group(fields)));
+        Expr::named(name)
+    }
+
+    /// A layer with a name of its own: `op("Embedding").with("rows", 256)`. Calls of that name share its parameters.
+    pub fn layer(&mut self, name: &str, layer: Expr) {
+        self.layers.push((name.to_owned(), layer));
+    }
+
+    /// A node with that name.
+    pub fn node(&mut self, name: &str, value: impl Into<Expr>) -> Expr {
+        self.nodes.push((name.to_owned(), value.into()));
+        Expr::named(name)
+    }
+
+    /// A stage. Stages run in the order in which they are added.
+    pub fn stage(&mut self, name: &str, stage: Value) {
+        self.stages.push((name.to_owned(), stage));
+    }
+}
