@@ -115,3 +115,36 @@ fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
     let ended = run([0.1, -2.0, 1.0], HostTensor::scalar(7i64));
     check_failure(&ended, 1, "`n: i32[]` is i64[] in the file");
 }
+
+/// A GPT-2 with random weights (`tests/examples/gpt2.py`): its logits, and the tokens that it writes with a cache.
+#[test]
+fn weights_of_gpt2_load_by_patterns() {
+    let recorded: Value = serde_json::from_slice(&fs::read(format!("{FOLDER}gpt2.json")).unwrap()).unwrap();
+    let numbers = |key: &str| -> Vec<f64> {
+        recorded[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    };
+    let text = |key: &str| -> String { numbers(key).iter().map(|&token| token as u8 as char).collect() };
+    let desk = Desk::new();
+    let prompt: String = text("prompt").chars().map(|c| format!("\\u{{{:x}}}", c as u32)).collect();
+    let graph = include_str!("../models/gpt2.ron").replace("PROMPT", &prompt);
+    let graph = graph.replace("gpt2.safetensors", &format!("{FOLDER}gpt2.safetensors"));
+    let graph = graph.replace("\"predict\":", "\"keep\": Save(path: \"kept.ckpt\"), \"predict\":");
+    desk.write("gpt2.ron", graph);
+    let ended = desk.engine(&["run", "gpt2.ron", "--device", "cpu", "--report", "report.json"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(!ended.errors.contains("note"), "{}", ended.errors);
+    let report: Value = serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
+    let written = report["stages"].as_array().unwrap().iter().find(|stage| stage["name"] == "write").unwrap();
+    assert_eq!(written["texts"][0].as_str().unwrap(), text("prompt") + &text("continuation"));
+
+    let tokens: Vec<i32> = numbers("tokens").iter().map(|&token| token as i32).collect();
+    save_npy(&desk.path("token.npy"), &HostTensor::from_slice(&[2, 24], &tokens).unwrap());
+    let predict = ["predict", "gpt2.ron", "--device", "cpu", "--load", "kept.ckpt"];
+    let ended = desk.engine(&[&predict[..], &["--input", "token.npy", "--output", "logits.npy"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let logits = npy::read(&desk.path("logits.npy")).unwrap().to_f64();
+    let expected = numbers("logits");
+    assert_eq!(logits.len(), expected.len());
+    let largest = logits.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(largest < 1e-4, "{largest}");
+}
