@@ -113,6 +113,28 @@ fn check_trace(events: &[Value]) {
     }
 }
 
+/// Layers nested three deep, repeated and shared, with gradients: fused, unfused and in double precision.
+#[test]
+fn nested_layers_have_the_results_of_double_precision() {
+    let desk = Desk::new();
+    desk.write("nested.ron", include_str!("../models/nested.ron"));
+    let verified = desk.engine(&["verify", "nested.ron", "--device", "cpu"]);
+    assert_eq!(verified.code, 0, "{}", verified.results);
+    assert!(verified.results.ends_with("all as the interpreter has them\n"), "{}", verified.results);
+    let run = |flags: &[&str]| -> Vec<f64> {
+        let run = ["run", "nested.ron", "--device", "cpu", "--report", "r.json", "--force"];
+        let ended = desk.engine(&[&run[..], flags].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let report: Value = serde_json::from_str(&fs::read_to_string(desk.path("r.json")).unwrap()).unwrap();
+        let outputs = report["outputs"].as_object().unwrap().values();
+        outputs.flat_map(|output| output["values"].as_array().unwrap()).map(|x| x.as_f64().unwrap()).collect()
+    };
+    let (fused, unfused) = (run(&[]), run(&["--no-fuse"]));
+    assert!(fused.len() == unfused.len() && fused.len() > 100);
+    let is_near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 + 1e-5 * b.abs();
+    assert!(fused.iter().zip(&unfused).all(is_near), "{fused:?} instead of {unfused:?}");
+}
+
 #[test]
 fn every_kernel_is_compared_with_the_interpreter() {
     let ended = Desk::new().engine(&["verify", "tiny.ron", "--device", "cpu"]);

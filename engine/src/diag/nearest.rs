@@ -2,12 +2,16 @@
 
 use crate::work::steps;
 
-/// The candidate that `name` was probably meant to be: equal except for case, or a few edits away.
+/// The candidate that `name` was probably meant to be: equal except for case, a few edits away, or continued by a word, as
+/// `mse_loss` continues `mse`.
 pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     const LONGEST: usize = 64;
     let name = name.to_lowercase();
     let allowed = (name.len() / 3).clamp(1, 4);
     let close = |candidate: &str| {
+        if candidate.strip_prefix(&*name).is_some_and(|rest| rest.starts_with('_')) {
+            return Some(allowed);
+        }
         let plausible = candidate.len() <= LONGEST && candidate.len().abs_diff(name.len()) <= allowed;
         plausible.then(|| strsim::osa_distance(&name, &candidate.to_lowercase()))
     };
