@@ -13,6 +13,7 @@ mod names;
 mod nodes;
 mod op_names;
 mod params;
+mod precision;
 mod scope;
 mod set;
 mod settings;
@@ -27,7 +28,7 @@ pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Look, Sources};
-use crate::ir::{Builder, Graph, Level, Symbol, Value};
+use crate::ir::{Builder, Graph, Level, NodeId, Symbol, Value};
 use crate::numerics::{Numerics, Precision};
 use crate::op::{Form, Registry};
 use crate::pass::sound;
@@ -39,7 +40,10 @@ use function::read_layers;
 use functions::Functions;
 use names::Names;
 use nodes::read_nodes;
+use precision::read_precision;
 use scope::{Scope, report_taken};
+use std::collections::HashSet;
+use std::ops::Range;
 
 /// Reads and checks a pipeline.
 ///
@@ -143,6 +147,7 @@ fn read_pipeline(
     let matmul = fields.optional("matmul").and_then(|v| v.choice("`matmul`", &precisions, diags));
     let numerics = [("Strict", Numerics::Strict), ("Default", Numerics::Default), ("Fast", Numerics::Fast)];
     let numerics = fields.optional("numerics").and_then(|v| v.choice("`numerics`", &numerics, diags));
+    let precision = fields.optional("precision").and_then(|v| read_precision(v, "`precision`", diags));
     let deterministic = fields.optional("deterministic").and_then(|v| v.boolean("`deterministic`", diags));
     let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
     if let Some(value) = fields.optional("functions") {
@@ -174,6 +179,8 @@ fn read_pipeline(
         seed,
         matmul: matmul.unwrap_or_default(),
         numerics: numerics.unwrap_or_default(),
+        precision: precision.unwrap_or_default(),
+        full_precision: names_of_nodes(&graph, &written.full_precision),
         deterministic: deterministic.unwrap_or_default(),
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
@@ -187,6 +194,12 @@ fn read_pipeline(
         pipeline.stages = stages::read(value, &pipeline, (&scope, &dims, &functions), registry, diags);
     }
     Some(pipeline)
+}
+
+/// The names of the nodes with these indices.
+fn names_of_nodes(graph: &Graph, ranges: &[Range<NodeId>]) -> HashSet<Symbol> {
+    let nodes = ranges.iter().flat_map(|range| &graph.nodes[range.clone()]);
+    nodes.map(|node| node.name().clone()).collect()
 }
 
 /// `graphs/mnist.ron` is called `mnist`.

@@ -130,6 +130,11 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Lets nodes that follow count steps by another value, `i32[]`.
+    pub fn set_step(&mut self, step: Value) {
+        self.step = Some(step);
+    }
+
     // ---- Leaves.
 
     /// A tensor of that type filled with one number.

@@ -18,7 +18,7 @@ impl StageKind for GenerateStage {
     fn rehearse(&self, _: &str, pipeline: &Pipeline, _: &Registry) -> Result<(), StageIssue> {
         let generation = generation(pipeline, self)?;
         let outputs = [(self.logits.clone(), self.logits.clone())];
-        let wanted = Wanted { outputs: &outputs, state: &[], mode: self.mode };
+        let wanted = Wanted { outputs: &outputs, state: &[], mode: self.mode, precision: self.precision };
         select(pipeline, &wanted, &generation.extents(generation.window(1))).map(|_| ())
     }
 }
@@ -58,7 +58,10 @@ impl Generation {
 /// If the input does not take rows of tokens, or the logits are no logits of these tokens.
 pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generation, StageIssue> {
     let outputs = [(stage.logits.clone(), stage.logits.clone())];
-    let graph = part(pipeline, &Wanted { outputs: &outputs, state: &[], mode: stage.mode })?;
+    let graph = part(
+        pipeline,
+        &Wanted { outputs: &outputs, state: &[], mode: stage.mode, precision: stage.precision },
+    )?;
     let data = graph.nodes.iter().filter(|node| node.op == NodeOp::Input(InputKind::Data));
     let mut found = None;
     for node in data {

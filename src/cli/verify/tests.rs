@@ -114,7 +114,11 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
     let mut engine = Engine::new();
     let pipeline = Arc::new(engine.read("chain.ron", text).unwrap());
     let planner = CompilingPlanner::new(pipeline, engine.registry, Options::default());
-    let request = Request::Inference { outputs: &[("y".into(), "y".into())], extents: &[], mode: Mode::Eval };
+    let request = Request::Inference {
+        outputs: &[("y".into(), "y".into())],
+        extents: &[],
+        behaviour: Mode::Eval.into(),
+    };
     let compiled = planner.compile(&request).unwrap().compiled;
     let [kernel] = &compiled.plan.kernels[..] else { panic!("{}", compiled.kernels_text()) };
 
@@ -138,7 +142,7 @@ fn compiled(text: &str, outputs: &[&str]) -> Compiled {
     let pipeline = Arc::new(engine.read("case.ron", text).unwrap());
     let planner = CompilingPlanner::new(pipeline, engine.registry, Options::default());
     let named: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
-    let request = Request::Inference { outputs: &named, extents: &[], mode: Mode::Eval };
+    let request = Request::Inference { outputs: &named, extents: &[], behaviour: Mode::Eval.into() };
     planner.compile(&request).unwrap().compiled
 }
 

@@ -68,7 +68,8 @@ impl Runnable for GenerateStage {
         let model = planned.map_err(|issue| SessionError::plan(compiling.name, StageFault(issue)))?;
         let outputs = [(self.logits.clone(), self.logits.clone())];
         let extents = model.extents(model.window(self.prompt.len() + 1));
-        compiling.compile(&Request::Inference { outputs: &outputs, extents: &extents, mode: self.mode })
+        let behaviour = (self.mode, self.precision).into();
+        compiling.compile(&Request::Inference { outputs: &outputs, extents: &extents, behaviour })
     }
 
     fn files(&self) -> Vec<(&Path, &'static Format)> {
@@ -103,7 +104,8 @@ fn next_logits(
     let dtype = session.input_type(&stage.tokens).map_or(DType::I32, |ty| ty.dtype);
     let tokens = HostTensor::from_slice(&[rows, window], &elements)?.cast(dtype)?;
     let inputs = IndexMap::from([(stage.tokens.to_string(), tokens)]);
-    let logits = session.run_in(stage.mode, std::slice::from_ref(&stage.logits), &inputs)?;
+    let logits =
+        session.run_in((stage.mode, stage.precision), std::slice::from_ref(&stage.logits), &inputs)?;
     let logits = logits[&*stage.logits].cast(DType::F32)?;
     let last = seen.len().max(1) - 1;
     Ok(logits.as_slice::<f32>()?[last * model.n_classes..][..model.n_classes].to_vec())

@@ -52,6 +52,7 @@ pub(super) struct FunctionNode {
     /// Its declared type.
     pub(super) ty: Option<TypeExpr>,
     pub(super) no_fuse: bool,
+    pub(super) full_precision: bool,
 }
 
 /// A layer as declared: its name, and the function with its settings.

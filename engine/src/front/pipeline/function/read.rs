@@ -202,8 +202,8 @@ fn read_outputs(fields: &mut Fields, diags: &mut Diagnostics) -> Vec<(String, Ex
 fn in_order(nodes: Vec<NodeDef>, order: &[usize]) -> Vec<FunctionNode> {
     let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
     let taken = order.iter().filter_map(|&i| nodes[i].take());
-    let node = |NodeDef { name, expr, ty, no_fuse }: NodeDef| {
-        Some(FunctionNode { name: name.as_str().into(), expr: expr?, ty, no_fuse })
+    let node = |NodeDef { name, expr, ty, no_fuse, full_precision }: NodeDef| {
+        Some(FunctionNode { name: name.as_str().into(), expr: expr?, ty, no_fuse, full_precision })
     };
     taken.filter_map(node).collect()
 }

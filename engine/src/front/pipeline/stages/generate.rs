@@ -30,6 +30,7 @@ impl StageReader<'_> {
         let tokenizer = fields.optional("tokenizer", StageReader::file);
         let write = fields.optional("write", StageReader::file);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
+        let precision = fields.precision();
         fields.finish();
         let sampling = Sampling { temperature: temperature?, top_k: top_k?, top_p: top_p? };
         let (prompt, length, stop, context) = (prompt?, length?, stop?, context?);
@@ -45,6 +46,7 @@ impl StageReader<'_> {
             tokenizer,
             write,
             mode,
+            precision: precision?,
         })
     }
 

@@ -40,7 +40,11 @@ impl StageReader<'_> {
         let last_batch =
             fields.or("last_batch", default, |reader, v, what| reader.last_batch(v, what, accumulates));
         let mode = fields.or("mode", Mode::Train, StageReader::mode);
-        let evaluate = fields.optional("evaluate", StageReader::evaluation);
+        let precision = fields.precision();
+        let evaluate = fields.optional("evaluate", |reader, v, _| {
+            let default = precision.unwrap_or(reader.pipeline.precision);
+            reader.evaluation_in(v, default)
+        });
         let monitor = fields.optional("monitor", StageReader::monitor);
         let early_stop = fields.optional("early_stop", StageReader::early_stop);
         let mut best = None;
@@ -64,6 +68,7 @@ impl StageReader<'_> {
             max_steps: max_steps?,
             loss: loss?,
             mode: mode?,
+            precision: precision?,
             metrics: metrics?,
             optimizer: optimizer?,
             state: state?,

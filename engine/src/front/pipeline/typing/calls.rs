@@ -415,9 +415,14 @@ impl Writer<'_, '_> {
         }
         // The path of a node with the name of a result is that of the result.
         let is_result = self.function.outputs.iter().any(|(result, _)| **result == *node.name);
-        let value = self.typing(|typing| match is_result {
-            true => typing.value(&path, &node.expr),
-            false => typing.define(&path, &node.expr),
+        let first = self.builder.graph.nodes.len();
+        let value = self.typing(|typing| {
+            let value = match is_result {
+                true => typing.value(&path, &node.expr),
+                false => typing.define(&path, &node.expr),
+            };
+            typing.keep_precision(first, node.full_precision);
+            value
         });
         if let (Some(value), Some(ty)) = (value, &node.ty) {
             let known = Constants { names: &self.names, dims: &self.function.dims };
