@@ -180,7 +180,12 @@ fn read_pipeline(
         matmul: matmul.unwrap_or_default(),
         numerics: numerics.unwrap_or_default(),
         precision: precision.unwrap_or_default(),
-        full_precision: names_of_nodes(&graph, &written.full_precision),
+        full_precision: written.full_precision.iter().flat_map(|nodes| names_of(&graph, nodes)).collect(),
+        recomputed: written
+            .recomputed
+            .iter()
+            .map(|(path, it)| (path.clone(), names_of(&graph, it)))
+            .collect(),
         deterministic: deterministic.unwrap_or_default(),
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
@@ -196,10 +201,9 @@ fn read_pipeline(
     Some(pipeline)
 }
 
-/// The names of the nodes with these indices.
-fn names_of_nodes(graph: &Graph, ranges: &[Range<NodeId>]) -> HashSet<Symbol> {
-    let nodes = ranges.iter().flat_map(|range| &graph.nodes[range.clone()]);
-    nodes.map(|node| node.name().clone()).collect()
+/// The names of nodes.
+fn names_of(graph: &Graph, nodes: &Range<NodeId>) -> HashSet<Symbol> {
+    graph.nodes[nodes.clone()].iter().map(|node| node.name().clone()).collect()
 }
 
 /// `graphs/mnist.ron` is called `mnist`.

@@ -25,6 +25,9 @@ pub struct Pipeline {
     pub precision: MixedPrecision,
     /// Nodes that are computed in `f32` in each precision.
     pub full_precision: HashSet<Symbol>,
+    /// Calls of layers whose activations the backward pass recomputes: the path of each, and its nodes. A call within
+    /// another comes first.
+    pub recomputed: Vec<(Symbol, HashSet<Symbol>)>,
     /// Whether the same seed gives the same bits each time, even where the device has a faster way.
     pub deterministic: bool,
     /// Data sources by name.

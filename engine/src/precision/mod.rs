@@ -11,7 +11,7 @@ mod tests;
 
 pub use explain::casts;
 
-use crate::ir::{DType, Graph, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value};
+use crate::ir::{DType, Graph, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value, free_name};
 use crate::op::Rounding;
 use rule::{is_leaf, result_types, rule_of};
 use std::collections::{HashMap, HashSet};
@@ -119,20 +119,11 @@ impl Mixer<'_> {
             _ => (NodeOp::Scalar(Scalar::Cast(dtype)), vec![value]),
         };
         let (span, ty) = (node.span, self.new.ty(value).with_dtype(dtype));
-        let name = self.fresh_name(&format!("{}.{dtype}", self.new.name_of(value)));
+        let name = free_name(&mut self.names, &format!("{}.{dtype}", self.new.name_of(value)));
         let outputs = vec![Output { name, ty }];
         let id = self.new.push(Node { op, inputs, outputs, regions: vec![], span, no_fuse: None });
         self.casts.insert((value, dtype), Value::of(id));
         Value::of(id)
-    }
-
-    fn fresh_name(&mut self, wanted: &str) -> Symbol {
-        let numbered = (1..).map(|n| Symbol::from(format!("{wanted}.{n}")));
-        let mut names = std::iter::once(Symbol::from(wanted)).chain(numbered);
-        let free = names.find(|name| !self.names.contains(name));
-        let name = free.unwrap_or_else(|| crate::bug!("no name is free for `{wanted}`"));
-        self.names.insert(name.clone());
-        name
     }
 
     fn finish(mut self) -> Graph {

@@ -33,7 +33,10 @@ const LAYER: &str = "
 
 #[test]
 fn contractions_take_halves_and_sums_do_not() {
-    check(LAYER, &[], expect![[r#"
+    check(
+        LAYER,
+        &[],
+        expect![[r#"
         graph g {
           input x: f32[2, 3]
           param w: f32[3, 4]
@@ -54,7 +57,8 @@ fn contractions_take_halves_and_sums_do_not() {
           output total = total
           output h = h.f32
         }
-    "#]], expect![[r#"
+    "#]],
+        expect![[r#"
         x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
         x: f32 -> bf16 for again: operands of a contraction are rounded, its sums are f32
         w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
@@ -62,12 +66,16 @@ fn contractions_take_halves_and_sums_do_not() {
         b: f32 -> bf16 for h: a parameter or constant beside an operand of the half type
         both: bf16 -> f32 for total: reductions, norms, losses and undeclared ops are f32
         h: bf16 -> f32 for h: outputs keep their type
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn nodes_may_be_left_out() {
-    check(LAYER, &["z"], expect![[r#"
+    check(
+        LAYER,
+        &["z"],
+        expect![[r#"
         graph g {
           input x: f32[2, 3]
           param w: f32[3, 4]
@@ -86,11 +94,13 @@ fn nodes_may_be_left_out() {
           output total = total
           output h = h
         }
-    "#]], expect![[r#"
+    "#]],
+        expect![[r#"
         x: f32 -> bf16 for again: operands of a contraction are rounded, its sums are f32
         w: f32 -> bf16 for again: operands of a contraction are rounded, its sums are f32
         again: bf16 -> f32 for both: it has another operand of f32
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -109,7 +119,10 @@ fn constants_and_other_types_keep_theirs() {
           output z = z
           output large = large
         }";
-    check(text, &[], expect![[r#"
+    check(
+        text,
+        &[],
+        expect![[r#"
         graph g {
           input x: f64[2, 3]
           input y: f32[2, 3]
@@ -126,10 +139,12 @@ fn constants_and_other_types_keep_theirs() {
           output z = z
           output large = large
         }
-    "#]], expect![[r#"
+    "#]],
+        expect![[r#"
         y: f32 -> bf16 for v: operands of a contraction are rounded, its sums are f32
         u: f32 -> bf16 for v: operands of a contraction are rounded, its sums are f32
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -147,7 +162,10 @@ fn what_follows_f32_stays_f32() {
           output turned = turned
           output scaled = scaled
         }";
-    check(text, &[], expect![[r#"
+    check(
+        text,
+        &[],
+        expect![[r#"
         graph g {
           input x: f32[2, 3]
           input skip: f32[2, 4]
@@ -164,10 +182,12 @@ fn what_follows_f32_stays_f32() {
           output turned = turned.f32
           output scaled = scaled
         }
-    "#]], expect![[r#"
+    "#]],
+        expect![[r#"
         x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
         w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
         z: bf16 -> f32 for sum: it has another operand of f32
         turned: bf16 -> f32 for turned: outputs keep their type
-    "#]]);
+    "#]],
+    );
 }

@@ -13,6 +13,7 @@ mod mode;
 mod optimize;
 mod predict;
 mod rates;
+mod recompute;
 mod rows;
 mod running;
 mod search;

@@ -2,6 +2,7 @@
 
 use super::loss_scale::Factor;
 use super::rates::rate;
+use super::recompute::recompute;
 use super::{StageIssue, own_input};
 use crate::diag::Code;
 use crate::grad::{Differentiated, GradIssue, differentiate, named};
@@ -24,6 +25,8 @@ pub struct Steps<'s> {
     pub trained: &'s [Symbol],
     /// The states beside them that are updated once in a step.
     pub once: &'s [Symbol],
+    /// Layers that the backward pass recomputes: their paths and their nodes.
+    pub recomputed: &'s [(Symbol, HashSet<Symbol>)],
     /// Number of steps, which schedules refer to.
     pub n_steps: usize,
 }
@@ -142,7 +145,8 @@ fn gradients<'r>(
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
     let of_more = of_more.to_vec();
-    let Differentiated { graph, map, grads, .. } = differentiated;
+    let recomputed = recompute(differentiated, graph, steps.recomputed, registry);
+    let Differentiated { graph, map, grads, .. } = recomputed;
     let wrt: Vec<Value> = wrt.iter().map(|p| map[p.node][p.port]).collect();
     let mut b = Builder::new(graph, registry);
     let factor = factor.map(|factor| factor.moved(&map));

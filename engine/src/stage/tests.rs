@@ -65,6 +65,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         numerics: Numerics::default(),
         precision: MixedPrecision::F32,
         full_precision: HashSet::new(),
+        recomputed: vec![],
         deterministic: false,
         data: vec![DataDecl { name: "points".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![input("x"), input("t")],
@@ -293,7 +294,14 @@ fn the_gradient_of_a_parameter_has_a_name() {
     graph.outputs.push(("loss".into(), graph.find("loss").unwrap()));
     let optimizer = stage.optimizer.as_ref().unwrap();
     let trained = ["a", "b", "c", "e"].map(Symbol::from);
-    let steps = optimize::Steps { stage: &stage, optimizer, trained: &trained, once: &[], n_steps: 1 };
+    let steps = optimize::Steps {
+        stage: &stage,
+        optimizer,
+        trained: &trained,
+        once: &[],
+        recomputed: &[],
+        n_steps: 1,
+    };
     let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);
     assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));

@@ -11,6 +11,7 @@ use crate::ir::{
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{Pipeline, StageKind, TrainStage};
+use std::collections::HashSet;
 
 impl StageKind for TrainStage {
     fn keyword(&self) -> &'static str {
@@ -78,7 +79,8 @@ pub fn training_with(
     let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
     let fed = sound("feed", Level::Bound, fed);
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, (&trained, &updates.once), total_steps(stage, data)) {
+    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, total_steps(stage, data))
+    {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&fed, &steps, gradients, registry)?,
         Some(steps) => optimize::accumulate(&fed, &steps, gradients, registry)?,
         None => fed,
@@ -113,7 +115,7 @@ fn apply(
 ) -> Result<Graph, StageIssue> {
     let trained = trained(pipeline, stage);
     let updates = Updates::of(pipeline, stage);
-    let Some(steps) = steps(stage, (&trained, &updates.once), n_steps) else {
+    let Some(steps) = steps(stage, (&trained, &updates.once), &pipeline.recomputed, n_steps) else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
     let wanted =
@@ -132,9 +134,10 @@ fn scale_states(stage: &TrainStage) -> Option<ScaleStates> {
 fn steps<'s>(
     stage: &'s TrainStage,
     (trained, once): (&'s [Symbol], &'s [Symbol]),
+    recomputed: &'s [(Symbol, HashSet<Symbol>)],
     n_steps: usize,
 ) -> Option<Steps<'s>> {
-    stage.optimizer.as_ref().map(|optimizer| Steps { stage, optimizer, trained, once, n_steps })
+    stage.optimizer.as_ref().map(|optimizer| Steps { stage, optimizer, trained, once, recomputed, n_steps })
 }
 
 /// What a training stage measures: the loss, then its metrics, of which the loss may be one.
@@ -185,7 +188,7 @@ fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registr
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
     rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, (&trained, &updates.once), 1) {
+    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, 1) {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&bound, &steps, &[], registry)?,
         Some(steps) => {
             apply(pipeline, stage, 1, registry)?;

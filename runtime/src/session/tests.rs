@@ -85,6 +85,7 @@ fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
         numerics: Default::default(),
         precision: MixedPrecision::F32,
         full_precision: HashSet::new(),
+        recomputed: vec![],
         deterministic: false,
         data: vec![DataDecl { name: "data".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![InputDecl { name: "x".into(), from: Some(("data".into(), "x".into())), span: None }],

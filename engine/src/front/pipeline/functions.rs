@@ -143,7 +143,10 @@ fn register(function: Function, registry: &mut Registry) {
 
 /// A function as an op.
 fn op_form(function: &Arc<Function>, scope: Arc<Registry>) -> OpForm {
-    let input = |input: &Input| InputSpec::required(&input.name, "an operand");
+    let input = |input: &Input| match input.default {
+        Some(_) => InputSpec::optional(&input.name, "an operand"),
+        None => InputSpec::required(&input.name, "an operand"),
+    };
     let inferring = function.clone();
     let (expanding, expanding_scope) = (function.clone(), scope.clone());
     OpForm {

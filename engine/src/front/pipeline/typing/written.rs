@@ -59,4 +59,6 @@ pub(crate) struct Written {
     pub(crate) updates: IndexMap<Symbol, Value>,
     /// Nodes that are computed in `f32` in each precision.
     pub(crate) full_precision: Vec<Range<NodeId>>,
+    /// Calls that the backward pass recomputes: their paths and their nodes.
+    pub(crate) recomputed: Vec<(Symbol, Range<NodeId>)>,
 }
