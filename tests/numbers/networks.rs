@@ -281,7 +281,9 @@ fn calls_over_sequences_and_precisions_are_checked() {
     refused(&replaced(r#""rnn": "GRU(x, width=8, recompute=3)""#), "`recompute` must be `true` or `false`");
     refused(&replaced(r#""rnn": "GRU(x, width=8, over=1)""#), "`over` needs a sequence as operand 2");
     refused(
-        &replaced(r#""rnn": "gru_step(zeros(shape=[5, 8]), x, over=0)""#),
+        &replaced(
+            r#""rnn": "gru_step(zeros(shape=[5, 8]), x, zeros(shape=[8, 24]), zeros(shape=[24]), over=0)""#,
+        ),
         "the extent of the axis is a number",
     );
     refused(&replaced(r#""rnn": "GRU(x, x, width=8)""#), "`h` has 2 axes, not 3");

@@ -221,7 +221,7 @@ fn step_params(
 ) -> Result<(), StageIssue> {
     let guard = factor.map(|factor| factor.step(builder, &grads)).transpose()?;
     if let Some(guard) = &guard {
-        builder.set_step(guard.taken);
+        builder.step = Some(guard.taken);
     }
     let (optimizer, first) = (steps.optimizer, builder.graph.state.len());
     let grads = match (steps.stage.clip_value, steps.stage.clip_norm) {

@@ -53,10 +53,7 @@ impl Function {
             .map(|name| (name.value.clone(), name.span))
             .collect();
         report_names(&places, diags);
-        let input =
-            |(name, pattern, default): Written| Input { name: name.as_str().into(), pattern, default };
-        let inputs = inputs.into_iter().map(input);
-        let (inputs, nodes) = (inputs.collect(), in_order(nodes, &order));
+        let (inputs, nodes) = (inputs.into_iter().map(Input::from).collect(), in_order(nodes, &order));
         let dims = dims.clone();
         let function = Function {
             name,
@@ -88,6 +85,12 @@ fn report_names(places: &[(String, Span)], diags: &mut Diagnostics) {
 
 /// An operand as written: its name, the pattern of its type, its value if it is left out.
 type Written = (Spanned<String>, Option<TypePattern>, Option<Expr>);
+
+impl From<Written> for Input {
+    fn from((name, pattern, default): Written) -> Input {
+        Input { name: name.as_str().into(), pattern, default }
+    }
+}
 
 /// `["x", "y"]`, or with patterns of their types: `{"x": "[..., D]", "h": (type: "[D]", default: "zeros(shape=[D])")}`.
 fn read_inputs(value: &Ron, diags: &mut Diagnostics) -> Vec<Written> {

@@ -14,17 +14,21 @@ pub(super) const EVALUATE: StageForm = StageForm {
 
 impl StageReader<'_> {
     fn evaluation(&mut self, value: &Ron) -> Option<Evaluation> {
-        self.evaluation_in(value, self.pipeline.precision)
+        self.evaluation_in(value, Some(self.pipeline.precision))
     }
 
     /// An evaluation, by default in this precision.
-    pub(super) fn evaluation_in(&mut self, value: &Ron, default: MixedPrecision) -> Option<Evaluation> {
+    pub(super) fn evaluation_in(
+        &mut self,
+        value: &Ron,
+        default: Option<MixedPrecision>,
+    ) -> Option<Evaluation> {
         let mut fields = self.fields(value, "an evaluation")?;
         let data = fields.required("data", StageReader::split);
         let batch = fields.required("batch", StageReader::count);
         let metrics = fields.required("metrics", StageReader::metrics);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
-        let precision = fields.or("precision", default, StageReader::precision);
+        let precision = fields.or("precision", default.unwrap_or_default(), StageReader::precision);
         fields.finish();
         let evaluation =
             Evaluation { data: data?, batch: batch?, mode: mode?, precision: precision?, metrics: metrics? };
