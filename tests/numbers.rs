@@ -7,6 +7,8 @@ use serde_json::Value as Json;
 
 #[path = "numbers/models.rs"]
 mod models;
+#[path = "numbers/networks.rs"]
+mod networks;
 #[path = "common/parsed.rs"]
 mod parsed;
 #[path = "numbers/stepping.rs"]

@@ -24,6 +24,7 @@ pub mod decode;
 pub mod grad;
 pub mod lower;
 pub mod pass;
+pub mod precision;
 pub mod rules;
 
 // From a graph to fused kernels, their code, programs and a plan.

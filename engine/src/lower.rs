@@ -1,8 +1,8 @@
 //! Lowering: every op is expanded to primitives.
 
 use crate::ir::{
-    Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value,
-    broadcast_shapes,
+    Attrs, Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type,
+    TypeIssue, Value, broadcast_shapes,
 };
 use crate::op::{Lower, Lowering, Registry};
 use std::collections::HashMap;
@@ -158,6 +158,20 @@ pub fn expand(builder: &mut Builder, call: &Call, inputs: &[Value]) -> Vec<Value
     }
 }
 
+impl Builder<'_> {
+    /// A call of a registered op, expanded by one step. What it counts by the step, it counts by this builder's.
+    ///
+    /// # Errors
+    /// If the op is unknown, or operands or attributes do not fit it.
+    pub fn expanded(&mut self, name: &str, inputs: &[Value], attrs: Attrs) -> Result<Vec<Value>, TypeIssue> {
+        let form = self.registry().expect_op(name)?;
+        let attrs = form.fill_attrs(attrs);
+        let types: Vec<Type> = inputs.iter().map(|&input| self.ty(input).clone()).collect();
+        form.infer(&types, &attrs)?;
+        Ok(expand(self, &Call { op: form, attrs }, inputs))
+    }
+}
+
 /// Lowers the nodes from `first` on, which an expansion has appended.
 fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Value> {
     let appended = builder.graph.nodes.split_off(first);
@@ -246,7 +260,7 @@ mod tests {
 
     use super::*;
     use crate::ir::{Attrs, Level, Monoid, parse, verify};
-    use crate::op::{Grad, GradCheck, InputSpec, OpForm, Role, TypeRule};
+    use crate::op::{Grad, GradCheck, InputSpec, OpForm, Role, Rounding, TypeRule};
     use expect_test::{Expect, expect};
 
     fn form(name: &str, lower: Lower) -> OpForm {
@@ -263,6 +277,7 @@ mod tests {
             check: GradCheck::None { why: "a test" },
             examples: vec![],
             role: Role::Plain,
+            rounding: Rounding::Never,
         }
     }
 

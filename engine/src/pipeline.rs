@@ -5,6 +5,7 @@ mod goal;
 mod metric;
 mod monitor;
 mod optimizer;
+mod precision;
 mod schedule;
 mod stage;
 mod stages;
@@ -16,6 +17,7 @@ pub use metric::{RowIds, SearchMetric};
 pub(crate) use monitor::evaluation_is_missing;
 pub use monitor::monitored;
 pub use optimizer::{GroupRule, OptimizerDecl, ParamGroup, expect_match};
+pub use precision::{Behaviour, LossScale, MixedPrecision};
 pub use schedule::{MetricRate, Rate, Schedule, ScheduleForm, Setting, SettingKind};
 pub use stage::{Pipeline, Stage, StageData, StageIssue, StageKind};
 pub use stages::{

@@ -5,8 +5,8 @@
 use engine_core::fusion::fuse;
 use engine_core::ir::*;
 use engine_core::op::{
-    Grad, GradCheck, InputSpec, KernelCall, KernelForm, Lower, OpForm, Registry, Role, RowReduction,
-    TypeRule, extreme_fold,
+    Grad, GradCheck, InputSpec, KernelCall, KernelForm, Lower, OpForm, Registry, Role, Rounding,
+    RowReduction, TypeRule, extreme_fold,
 };
 use engine_core::oracle::OracleTensor;
 use engine_core::plan::plan;
@@ -62,6 +62,7 @@ fn largest() -> OpForm {
         check: GradCheck::None { why: "a test" },
         examples: vec![],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 

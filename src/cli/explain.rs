@@ -12,6 +12,7 @@ use engine_core::fusion::Kernel;
 use engine_core::ir::{Graph, NodeId, Symbol};
 use engine_core::op::Registry;
 use engine_core::pipeline::SplitRef;
+use engine_core::precision::casts;
 use engine_core::program::{NoProgram, Recorded, Refusal};
 use engine_core::stage::SplitShape;
 use engine_runtime::data::source::{DataError, LoadContext, Sources};
@@ -164,6 +165,7 @@ pub(super) fn compile_stages(
 fn form_text(form: Form, compiled: &Compiled, target: &Target) -> String {
     match form {
         Form::Typed | Form::Grad => compiled.typed.to_string(),
+        Form::Precision => casts(&compiled.typed),
         Form::Primitive => compiled.primitives.to_string(),
         Form::Simplified => compiled.simplified.to_string(),
         Form::Kernels => compiled.kernels_text(),

@@ -9,6 +9,8 @@ pub(super) enum Form {
     Typed,
     /// The graph of one step: with data, gradients and updates
     Grad,
+    /// The casts of mixed precision and their rules
+    Precision,
     /// Lowered to primitives
     Primitive,
     /// After the rules

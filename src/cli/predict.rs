@@ -127,7 +127,7 @@ fn predict_rows(
             .zip(rows)
             .map(|((name, ty), rows)| Ok((name.to_string(), table::fit(rows, ty, first, n_batch)?)));
         let batch = batch.collect::<Result<IndexMap<_, _>, Failure>>()?;
-        let outputs = session.run_in(stage.mode, &nodes, &batch);
+        let outputs = session.run_in((stage.mode, stage.precision), &nodes, &batch);
         let outputs = outputs.map_err(|error| opened.failure(error))?;
         for (node, parts) in nodes.iter().zip(&mut parts) {
             let part = outputs.get(&**node).filter(|part| part.shape().first() == Some(&n_batch)).cloned();

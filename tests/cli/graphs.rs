@@ -97,9 +97,12 @@ fn check_near(what: &str, expected: &Value, found: &Value) {
 #[test]
 fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
-    let graphs: [(&str, &[&str]); 9] = [
+    let few_digits = [digits[0], digits[1], "train.epochs=5"];
+    let graphs: [(&str, &[&str]); 11] = [
+        ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
         ("gpt.ron", &["train.max_steps=3", "train.batch=2", "test.batch=8", "dims.L=1", "write.length=4"]),
+        ("gru.ron", &["dims.T=8", "dims.H=32", "train.max_steps=20", "train.batch=16"]),
         ("gumbel.ron", &digits),
         ("mnist.ron", &digits),
         ("mnist_decomposed.ron", &digits),

@@ -41,6 +41,8 @@ fn written(case: &Json) -> Vec<(&Json, &str)> {
     match case["model"].as_str().unwrap() {
         "gpt" => vec![(case, "gpt"), (case, "gpt_layers")],
         "normed" => vec![(case, "normed"), (case, "normed_layers")],
+        "gru" => vec![(case, "gru"), (case, "gru_layers")],
+        "lstm" => vec![(case, "lstm"), (case, "lstm_layers")],
         model => vec![(case, model)],
     }
 }

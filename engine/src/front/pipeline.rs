@@ -13,6 +13,7 @@ mod names;
 mod nodes;
 mod op_names;
 mod params;
+mod precision;
 mod scope;
 mod set;
 mod settings;
@@ -27,7 +28,7 @@ pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, entries, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Look, Sources};
-use crate::ir::{Builder, Graph, Level, Symbol, Value};
+use crate::ir::{Builder, Graph, Level, NodeId, Symbol, Value};
 use crate::numerics::{Numerics, Precision};
 use crate::op::{Form, Registry};
 use crate::pass::sound;
@@ -37,9 +38,13 @@ use declarations::{read_data, read_dims, read_inputs, read_params};
 use dims::Dims;
 use function::read_layers;
 use functions::Functions;
+use indexmap::IndexMap;
 use names::Names;
 use nodes::read_nodes;
+use precision::read_precision;
 use scope::{Scope, report_taken};
+use std::collections::HashSet;
+use std::ops::Range;
 
 /// Reads and checks a pipeline.
 ///
@@ -139,10 +144,8 @@ fn read_pipeline(
     let name = fields.optional("name").and_then(|v| v.word("`name`", diags));
     let name = name.map_or(stem(file_name), |name| name.value).to_owned();
     let seed = fields.optional("seed").and_then(|v| v.integer("`seed`", 0..=u64::MAX, diags)).unwrap_or(0);
-    let precisions = [("F32", Precision::F32), ("Tf32", Precision::Tf32)];
-    let matmul = fields.optional("matmul").and_then(|v| v.choice("`matmul`", &precisions, diags));
-    let numerics = [("Strict", Numerics::Strict), ("Default", Numerics::Default), ("Fast", Numerics::Fast)];
-    let numerics = fields.optional("numerics").and_then(|v| v.choice("`numerics`", &numerics, diags));
+    let (matmul, numerics) = read_numerics(&mut fields, diags);
+    let precision = fields.optional("precision").and_then(|v| read_precision(v, "`precision`", diags));
     let deterministic = fields.optional("deterministic").and_then(|v| v.boolean("`deterministic`", diags));
     let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
     if let Some(value) = fields.optional("functions") {
@@ -166,20 +169,21 @@ fn read_pipeline(
     report_taken(&graph, &scope.places, diags);
     let mut first_results = scope.first_results(&graph);
     first_results.extend(scope.paths_of(&written));
-    let next = |(state, next): (Symbol, Value)| (state, graph.name_of(next).clone());
-    let updates = written.updates.into_iter().map(next).collect();
     let layer_params = written.params.into_values().map(|(decl, _)| decl);
     let mut pipeline = Pipeline {
         name,
         seed,
-        matmul: matmul.unwrap_or_default(),
-        numerics: numerics.unwrap_or_default(),
+        matmul,
+        numerics,
+        precision: precision.unwrap_or_default(),
+        full_precision: names_of(&graph, &written.full_precision),
+        recomputed: regions(&graph, written.recomputed),
         deterministic: deterministic.unwrap_or_default(),
         data,
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
         params: params.into_iter().filter_map(|(.., param)| param).chain(layer_params).collect(),
         first_results: scope.names_at(first_results, &graph),
-        updates,
+        updates: updates(&graph, written.updates),
         graph,
         stages: vec![],
     };
@@ -187,6 +191,31 @@ fn read_pipeline(
         pipeline.stages = stages::read(value, &pipeline, (&scope, &dims, &functions), registry, diags);
     }
     Some(pipeline)
+}
+
+/// How matrices are multiplied, and which rewrites are allowed.
+fn read_numerics(fields: &mut Fields, diags: &mut Diagnostics) -> (Precision, Numerics) {
+    let precisions = [("F32", Precision::F32), ("Tf32", Precision::Tf32)];
+    let matmul = fields.optional("matmul").and_then(|v| v.choice("`matmul`", &precisions, diags));
+    let numerics = [("Strict", Numerics::Strict), ("Default", Numerics::Default), ("Fast", Numerics::Fast)];
+    let numerics = fields.optional("numerics").and_then(|v| v.choice("`numerics`", &numerics, diags));
+    (matmul.unwrap_or_default(), numerics.unwrap_or_default())
+}
+
+/// States with the names of their next values.
+fn updates(graph: &Graph, updates: IndexMap<Symbol, Value>) -> Vec<(Symbol, Symbol)> {
+    updates.into_iter().map(|(state, next)| (state, graph.name_of(next).clone())).collect()
+}
+
+/// Calls with the names of their nodes.
+fn regions(graph: &Graph, calls: Vec<(Symbol, Range<NodeId>)>) -> Vec<(Symbol, HashSet<Symbol>)> {
+    calls.into_iter().map(|(path, nodes)| (path, names_of(graph, &[nodes]))).collect()
+}
+
+/// The names of nodes.
+fn names_of(graph: &Graph, ranges: &[Range<NodeId>]) -> HashSet<Symbol> {
+    let nodes = ranges.iter().flat_map(|nodes| &graph.nodes[nodes.clone()]);
+    nodes.map(|node| node.name().clone()).collect()
 }
 
 /// `graphs/mnist.ron` is called `mnist`.

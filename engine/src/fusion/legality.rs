@@ -8,7 +8,7 @@ use super::kernel::matmul::Side;
 use super::kernel::row_fold::RowConsumer;
 use super::place::{Place, reduced_domain};
 use super::shapes::operand_axes;
-use crate::ir::{NodeId, NodeOp, Value};
+use crate::ir::{NodeId, NodeOp, RECOMPUTED, Value};
 use crate::work::steps;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -44,7 +44,13 @@ fn join_of(
     surrounds: impl FnOnce() -> bool,
 ) -> Result<Joined, Refusal> {
     if groups.no_fuse(from) != groups.no_fuse(to) {
-        return Err("`fuse: Never` keeps them apart");
+        let (from, to) = (groups.no_fuse(from), groups.no_fuse(to));
+        let recomputes = [from, to].into_iter().flatten().any(|mark| mark.ends_with(RECOMPUTED));
+        return Err(if recomputes {
+            "one of them recomputes a layer"
+        } else {
+            "`fuse: Never` keeps them apart"
+        });
     }
     let kind = joined_kind(groups, from, to)?;
     let places = places(groups, kind, from, to)?;

@@ -4,7 +4,7 @@ use super::forward::{Forward, active_nodes};
 use super::issue::GradIssue;
 use super::maps::map_gradients;
 use super::primitives;
-use crate::ir::{Builder, Call, Graph, InputKind, Node, NodeOp, Output, Type, Value};
+use crate::ir::{Builder, Call, Graph, InputKind, Node, NodeId, NodeOp, Output, Type, Value};
 use crate::op::{Grad, GradCall, Lower, Registry};
 use std::collections::HashMap;
 
@@ -14,11 +14,13 @@ pub(super) fn or_zeros(builder: &mut Builder, grads: Vec<Option<Value>>, wrt: &[
     pairs.map(|(grad, &value)| grad.unwrap_or_else(|| builder.full_like(value, 0.0))).collect()
 }
 
-/// Gradients with respect to `wrt`, given the gradients of some values. `None` where no gradient arrives.
+/// Gradients with respect to `wrt`, given the gradients of some values. `None` where no gradient arrives. `owners` gets, for
+/// each node, the node whose gradients it computes.
 pub(super) fn backward(
     builder: &mut Builder,
     seeds: &[(Value, Value)],
     wrt: &[Value],
+    owners: &mut Vec<NodeId>,
 ) -> Result<Vec<Option<Value>>, GradIssue> {
     let ends: Vec<Value> = seeds.iter().map(|(value, _)| *value).collect();
     let active = active_nodes(&builder.graph, &ends, wrt);
@@ -26,6 +28,7 @@ pub(super) fn backward(
     builder.set_no_fuse(None);
     for &(value, seed) in seeds {
         accumulate(builder, &mut grads, value, seed);
+        owners.resize(builder.graph.nodes.len(), value.node);
     }
     for id in (0..active.len()).rev() {
         let node = builder.graph.nodes[id].clone();
@@ -44,6 +47,7 @@ pub(super) fn backward(
                 accumulate(builder, &mut grads, input, partial);
             }
         }
+        owners.resize(builder.graph.nodes.len(), id);
     }
     Ok(wrt.iter().map(|value| grads.get(value).copied()).collect())
 }
@@ -171,7 +175,7 @@ fn side(
         seeds.push((moved(end), b.input(&name, InputKind::Data, ty)));
     }
     let wrt: Vec<Value> = wrt.into_iter().map(moved).collect();
-    let grads = backward(&mut b, &seeds, &wrt)?;
+    let grads = backward(&mut b, &seeds, &wrt, &mut vec![])?;
     let grads = or_zeros(&mut b, grads, &wrt);
     let name = |i: usize| format!("d.{i}").into();
     Ok(Graph { outputs: grads.into_iter().enumerate().map(|(i, g)| (name(i), g)).collect(), ..b.graph })

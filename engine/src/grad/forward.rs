@@ -1,6 +1,6 @@
 //! The forward graph, as the gradients refer to it.
 
-use crate::ir::{Builder, Call, Graph, Node, NodeOp, Symbol, Value, View};
+use crate::ir::{Builder, Call, Graph, Node, NodeId, NodeOp, Symbol, Value, View};
 use crate::lower::{expand, nested_scope};
 use crate::op::{Grad, Lower, Registry};
 use std::collections::HashMap;
@@ -27,6 +27,8 @@ pub(super) struct Forward<'g> {
     old: &'g Graph,
     pub(super) builder: Builder<'g>,
     pub(super) map: Vec<Vec<Value>>,
+    /// By old node: the number of new nodes up to it.
+    pub(super) ends: Vec<NodeId>,
 }
 
 impl<'g> Forward<'g> {
@@ -35,6 +37,7 @@ impl<'g> Forward<'g> {
         let mut forward = Forward::new(old, registry);
         for (id, is_active) in active_nodes(old, ends, wrt).into_iter().enumerate() {
             forward.copy(id, is_active);
+            forward.ends.push(forward.builder.graph.nodes.len());
         }
         forward
     }
@@ -43,7 +46,7 @@ impl<'g> Forward<'g> {
         let mut builder = Builder::new(Graph::new(old.name.clone()), registry);
         builder.reserve(old.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
         builder.step();
-        Forward { old, builder, map: vec![] }
+        Forward { old, builder, map: vec![], ends: vec![] }
     }
 
     fn copy(&mut self, id: usize, is_active: bool) {

@@ -14,7 +14,7 @@ mod scans;
 pub(crate) use forward::named;
 pub use issue::GradIssue;
 
-use crate::ir::{Graph, StateLink, Value};
+use crate::ir::{Graph, NodeId, StateLink, Value};
 use crate::op::Registry;
 use backward::{backward, or_zeros};
 use forward::Forward;
@@ -30,6 +30,10 @@ pub struct Differentiated {
     pub grads: Vec<Value>,
     /// For each value of `wrt`, whether any gradient reaches it.
     pub reached: Vec<bool>,
+    /// By node of the original: the number of new nodes up to it, with those that its expansion has made.
+    pub ends: Vec<NodeId>,
+    /// By node after those: the node of the forward graph whose gradients it computes.
+    pub owners: Vec<NodeId>,
 }
 
 /// Appends the gradients of the scalar `loss` with respect to `wrt`.
@@ -43,19 +47,22 @@ pub fn differentiate(
     loss: Value,
     wrt: &[Value],
 ) -> Result<Differentiated, GradIssue> {
-    let Forward { mut builder, map, .. } = Forward::of(graph, registry, &[loss], wrt);
+    let Forward { mut builder, map, ends, .. } = Forward::of(graph, registry, &[loss], wrt);
     let moved = |value: Value| map[value.node][value.port];
     let wrt: Vec<Value> = wrt.iter().map(|&value| moved(value)).collect();
     builder.set_scope("d.loss", None);
     let seed = builder.full_like(moved(loss), 1.0);
-    let found = backward(&mut builder, &[(moved(loss), seed)], &wrt)?;
+    let mut owners = vec![];
+    let found = backward(&mut builder, &[(moved(loss), seed)], &wrt, &mut owners)?;
     let reached = found.iter().map(Option::is_some).collect();
     let grads = or_zeros(&mut builder, found, &wrt);
+    owners.resize(builder.graph.nodes.len(), moved(loss).node);
+    owners.drain(..ends.last().copied().unwrap_or(0));
     let mut result = builder.graph;
     result.outputs = graph.outputs.iter().map(|(name, value)| (name.clone(), moved(*value))).collect();
     let link = |l: &StateLink| StateLink { input: moved(Value::of(l.input)).node, next: moved(l.next) };
     result.state = graph.state.iter().map(link).collect();
-    Ok(Differentiated { graph: result, map, grads, reached })
+    Ok(Differentiated { graph: result, map, grads, reached, ends, owners })
 }
 
 #[cfg(test)]

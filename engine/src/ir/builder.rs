@@ -21,7 +21,8 @@ pub struct Builder<'a> {
     span: Option<Span>,
     no_fuse: Option<Symbol>,
     counters: HashMap<Symbol, usize>,
-    step: Option<Value>,
+    /// The step that new nodes count by, `i32[]`; made on first use.
+    pub(crate) step: Option<Value>,
 }
 
 impl<'a> Builder<'a> {

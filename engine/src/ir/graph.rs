@@ -5,6 +5,7 @@ use super::{
 };
 use crate::diag::Span;
 use crate::work::steps;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Index of a node within its graph. Nodes are in definition order, so an operand has a smaller index than its user.
@@ -163,7 +164,8 @@ pub struct Node {
     pub regions: Vec<Graph>,
     /// The place in the source, if there is one.
     pub span: Option<Span>,
-    /// The source node with `fuse: Never` that this node is, or is a part of. Such nodes get kernels of their own.
+    /// The source node with `fuse: Never` that this node is, or is a part of, or the layer that it recomputes, with
+    /// [`RECOMPUTED`]. Such nodes get kernels of their own.
     pub no_fuse: Option<Symbol>,
 }
 
@@ -297,6 +299,22 @@ impl Graph {
         pruned.state = self.state.iter().map(link).collect();
         pruned
     }
+}
+
+/// The end of a [`Node::no_fuse`] mark of gradients that recompute a layer. The plan runs such marks one after the other. No
+/// name that a user gives has a space.
+pub const RECOMPUTED: &str = " again";
+
+/// A name that is not taken, equal to the wanted one or derived from it. It is taken from here on.
+pub fn free_name(taken: &mut HashSet<Symbol>, wanted: &str) -> Symbol {
+    let mut name = Symbol::from(wanted);
+    let mut number = 0;
+    while taken.contains(&name) {
+        number += 1;
+        name = format!("{wanted}.{number}").into();
+    }
+    taken.insert(name.clone());
+    name
 }
 
 /// The path that the user wrote for a node with a derived name: `z` for `z.1`, `loss` for `loss/cross_entropy_rows3.1`.

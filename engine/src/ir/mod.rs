@@ -22,7 +22,10 @@ pub use body::{Body, Inst};
 pub use builder::{Builder, broadcast_shapes, stream_of};
 pub use dim::{Dim, Symbol};
 pub use dtype::DType;
-pub use graph::{Call, Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Value, written_path};
+pub use graph::{
+    Call, Graph, InputKind, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Value, free_name,
+    written_path,
+};
 pub use handle::{E, Reg};
 pub use issue::TypeIssue;
 pub use op::{OpInterface, OpSet};

@@ -10,7 +10,8 @@
 //! ```
 
 use super::{
-    AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
+    AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, Rounding, TypeIssue,
+    TypeRule,
 };
 use crate::ir::{Attrs, Body, Builder, DType, E, Type, Value};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ impl OpForm {
             check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
             examples: vec![],
             role: Role::Plain,
+            rounding: Rounding::Never,
         }
     }
 

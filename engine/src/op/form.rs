@@ -2,6 +2,7 @@
 
 use super::attr::check_element;
 use super::kernel::KernelForm;
+use super::rounding::Rounding;
 use super::rows::RowReduction;
 use crate::diag::nearest;
 use crate::ir::{AttrSpec, Attrs, Body, Builder, DType, Symbol, Type, TypeIssue, Value, broadcast_shapes};
@@ -35,6 +36,8 @@ pub struct OpForm {
     pub examples: Vec<Example>,
     /// The role of the op beyond its lowering.
     pub role: Role,
+    /// How it takes part in mixed precision. [`OpForm::rounding_rule`] completes it.
+    pub rounding: Rounding,
 }
 
 impl std::fmt::Debug for OpForm {

@@ -15,6 +15,7 @@ mod parts;
 mod range;
 pub mod reference;
 mod registry;
+mod rounding;
 pub mod rows;
 
 pub use crate::ir::{AttrKind, AttrRange, AttrSpec, TypeIssue};
@@ -25,4 +26,5 @@ pub use kernel::{GpuForm, HostKernel, KernelCall, KernelForm};
 pub use parts::checked;
 pub use range::Range;
 pub use registry::{Plugin, Registry};
+pub use rounding::Rounding;
 pub use rows::{RowFold, RowReduction};

@@ -1,11 +1,13 @@
 //! A pipeline and its stages, an open set of kinds. A stage is checked against the pipeline that it is part of.
 
 use super::declarations::{DataDecl, InputDecl, ParamDecl};
+use super::precision::MixedPrecision;
 use crate::diag::{Code, Span};
 use crate::ir::{Graph, Symbol};
 use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
 
 /// A checked pipeline, as read from a RON file or built in code.
@@ -19,6 +21,13 @@ pub struct Pipeline {
     pub matmul: Precision,
     /// How far what is computed may be rewritten, and functions be rough.
     pub numerics: Numerics,
+    /// The precision of stages that give none of their own.
+    pub precision: MixedPrecision,
+    /// Nodes that are computed in `f32` in each precision.
+    pub full_precision: HashSet<Symbol>,
+    /// Calls of layers whose activations the backward pass recomputes: the path of each, and its nodes. A call within
+    /// another comes first.
+    pub recomputed: Vec<(Symbol, HashSet<Symbol>)>,
     /// Whether the same seed gives the same bits each time, even where the device has a faster way.
     pub deterministic: bool,
     /// Data sources by name.

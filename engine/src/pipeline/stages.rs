@@ -1,6 +1,6 @@
 //! What stages of all other kinds say.
 
-use super::{Mode, SplitRef};
+use super::{MixedPrecision, Mode, SplitRef};
 use crate::ir::{Literal, Symbol};
 
 /// Averages of metrics over a split.
@@ -12,6 +12,8 @@ pub struct Evaluation {
     pub batch: usize,
     /// How ops behave.
     pub mode: Mode,
+    /// The precision of its nodes.
+    pub precision: MixedPrecision,
     /// (name, scalar node that is a mean over its batch): averaged over rows.
     pub metrics: Vec<(Symbol, Symbol)>,
 }
@@ -23,6 +25,8 @@ pub struct PredictStage {
     pub batch: usize,
     /// How ops behave.
     pub mode: Mode,
+    /// The precision of its nodes.
+    pub precision: MixedPrecision,
     /// (name, node).
     pub outputs: Vec<(Symbol, Symbol)>,
     /// (output, (data source, field)): outputs that are told by the names of the field's classes.
@@ -36,6 +40,8 @@ pub struct RunStage {
     pub steps: usize,
     /// How ops behave.
     pub mode: Mode,
+    /// The precision of its nodes.
+    pub precision: MixedPrecision,
     /// (name, node) to report.
     pub outputs: Vec<(Symbol, Symbol)>,
     /// (name, node): gradients of `loss` with respect to nodes, inputs and parameters, reported after `outputs`.
@@ -77,6 +83,8 @@ pub struct GenerateStage {
     pub write: Option<String>,
     /// How ops behave.
     pub mode: Mode,
+    /// The precision of its nodes.
+    pub precision: MixedPrecision,
 }
 
 /// How a class is picked by its logits.
@@ -114,6 +122,8 @@ pub struct SearchStage {
     pub batch: usize,
     /// How ops behave.
     pub mode: Mode,
+    /// The precision of its nodes.
+    pub precision: MixedPrecision,
     /// The node of indices into the base: `i32[Q, k]`, nearest first.
     pub ids: Symbol,
     /// The node of their distances.

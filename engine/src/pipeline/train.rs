@@ -1,6 +1,6 @@
 //! What a `Train` stage says.
 
-use super::{Evaluation, Goal, Mode, OptimizerDecl, SplitRef};
+use super::{Evaluation, Goal, MixedPrecision, Mode, OptimizerDecl, SplitRef};
 use crate::ir::Symbol;
 
 /// A training stage.
@@ -20,6 +20,8 @@ pub struct TrainStage {
     pub loss: Symbol,
     /// How ops behave; gradients are of this behaviour.
     pub mode: Mode,
+    /// The precision of its nodes; parameters and optimizer states are `f32`.
+    pub precision: MixedPrecision,
     /// Other scalar nodes to report, averaged over the epoch: (name, node).
     pub metrics: Vec<(Symbol, Symbol)>,
     /// The optimizer; `None` if `state` spells the update out.

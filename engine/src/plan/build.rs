@@ -1,15 +1,16 @@
 //! From kernels to a plan: in-place states, then streams, then memory.
 
 use super::memory::{Life, Need, place};
-use super::schedule::{Before, Clocks, Scheduled, after, schedule};
+use super::schedule::{Before, Clocks, Scheduled, after, is_circular, schedule};
 use super::slots::Slots;
 use super::users::Users;
 use super::{Assertion, Buffer, BufferId, Launch, Place, Plan};
 use crate::diag::Span;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Use};
-use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View};
+use crate::ir::{Graph, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Symbol, Value, View};
 use crate::numerics::{Numerics, Precision};
 use crate::work::steps;
+use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
 
 /// Plans the kernels of a simplified primitive graph for `n_streams` streams.
@@ -18,9 +19,38 @@ pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
     let users = Users::new(&kernels);
     let mut planner = Planner { graph, kernels, users, in_place: HashMap::new() };
     planner.link_state();
-    let before = planner.before();
+    let before = in_turn(graph, &planner.kernels, planner.before());
     let order = schedule(&planner.kernels, &before, n_streams.max(1));
     planner.finish(order, n_streams.max(1))
+}
+
+/// Lets the kernels of each recomputed layer wait for those of the layer before it in the backward pass. So the activations
+/// of one layer at a time are in memory.
+fn in_turn(graph: &Graph, kernels: &[Kernel], before: Before) -> Before {
+    let mark = |kernel: &Kernel| {
+        let first = *kernel.nodes.iter().min()?;
+        let mark = graph.nodes[first].no_fuse.clone().filter(|mark| mark.ends_with(RECOMPUTED))?;
+        Some((mark, first))
+    };
+    let mut layers: IndexMap<Symbol, (NodeId, Vec<usize>)> = IndexMap::new();
+    for (id, (mark, first)) in kernels.iter().enumerate().filter_map(|(id, kernel)| Some((id, mark(kernel)?)))
+    {
+        let (start, members) = layers.entry(mark).or_insert((first, vec![]));
+        *start = first.min(*start);
+        members.push(id);
+    }
+    layers.sort_by(|_, (a, _), _, (b, _)| a.cmp(b));
+    let mut ordered = before.clone();
+    let layers: Vec<Vec<usize>> = layers.into_values().map(|(_, members)| members).collect();
+    for pair in layers.windows(2) {
+        for &member in &pair[1] {
+            ordered[member].extend(&pair[0]);
+            ordered[member].sort_unstable();
+            ordered[member].dedup();
+        }
+    }
+    // Kernels of several layers may have been joined with kernels of others.
+    if is_circular(&ordered) { before } else { ordered }
 }
 
 /// Inserts copies of values that must outlive the update of a state. One case is a next state that is another input,

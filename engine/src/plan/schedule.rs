@@ -2,7 +2,7 @@
 
 use crate::fusion::Kernel;
 use crate::work::steps;
-use petgraph::algo::toposort;
+use petgraph::algo::{is_cyclic_directed, toposort};
 use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +106,15 @@ fn exceeds(urgency: f64, other: f64) -> bool {
 fn seconds(kernel: &Kernel) -> f64 {
     let bytes = (kernel.bytes_read + kernel.bytes_written) as f64 * SECONDS_PER_BYTE;
     SECONDS_PER_LAUNCH + bytes.max(kernel.flops as f64 * SECONDS_PER_FLOP)
+}
+
+/// Whether kernels wait for each other.
+pub fn is_circular(before: &Before) -> bool {
+    let mut graph = DiGraph::<(), (), usize>::default();
+    before.iter().for_each(|_| _ = graph.add_node(()));
+    let edges = before.iter().enumerate().flat_map(|(kernel, list)| list.iter().map(move |&b| (b, kernel)));
+    graph.extend_with_edges(edges);
+    is_cyclic_directed(&graph)
 }
 
 /// By kernel: the time from its start to the end of the longest chain that it starts.

@@ -17,7 +17,8 @@ impl StageKind for Evaluation {
     }
 
     fn rehearse(&self, name: &str, pipeline: &Pipeline, registry: &Registry) -> Result<(), StageIssue> {
-        let wanted = Wanted { outputs: &self.metrics, state: &[], mode: self.mode };
+        let wanted =
+            Wanted { outputs: &self.metrics, state: &[], mode: self.mode, precision: self.precision };
         let data = &self.data.data;
         let bound = select(pipeline, &wanted, &rows::extents(pipeline, data, self.batch)?)?;
         rows::expect_free_names(pipeline, &bound, data)?;
@@ -41,11 +42,16 @@ pub fn evaluation(
     rows: Rows,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
-    let wanted = Wanted { outputs: &evaluation.metrics, state: &[], mode: evaluation.mode };
+    let wanted = Wanted {
+        outputs: &evaluation.metrics,
+        state: &[],
+        mode: evaluation.mode,
+        precision: evaluation.precision,
+    };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
     let fed = sound("feed", Level::Bound, rows::feed(pipeline, &bound, data, rows, (false, 1), registry)?);
     let mut builder = Builder::new(fed, registry);
     let sums = add_sums(&mut builder, scope, &evaluation.metrics, rows.per_step())?;
     let graph = sound("measure", Level::Bound, builder.graph.pruned());
-    Ok(StageGraph { graph, sums, nan_step: None })
+    Ok(StageGraph { graph, sums, nan_step: None, loss_scale: None })
 }

@@ -22,7 +22,7 @@ impl StageKind for GenerateStage {
         let generation = generation(pipeline, self)?;
         let extents = generation.extents(self.prompts.len(), generation.window(1));
         let outputs = [(self.logits.clone(), self.logits.clone())];
-        let wanted = Wanted { outputs: &outputs, state: &[], mode: self.mode };
+        let wanted = Wanted { outputs: &outputs, state: &[], mode: self.mode, precision: self.precision };
         match self.cache {
             true => decoding(pipeline, self, &extents, 1, registry).map(drop),
             false => select(pipeline, &wanted, &extents).map(drop),
@@ -65,7 +65,10 @@ impl Generation {
 /// If the input does not take rows of tokens, or the logits are no logits of these tokens.
 pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generation, StageIssue> {
     let outputs = [(stage.logits.clone(), stage.logits.clone())];
-    let graph = part(pipeline, &Wanted { outputs: &outputs, state: &[], mode: stage.mode })?;
+    let graph = part(
+        pipeline,
+        &Wanted { outputs: &outputs, state: &[], mode: stage.mode, precision: stage.precision },
+    )?;
     let data = graph.nodes.iter().filter(|node| node.op == NodeOp::Input(InputKind::Data));
     let mut found = None;
     for node in data {
@@ -146,7 +149,7 @@ pub fn decoding(
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
     let outputs = [(stage.logits.clone(), stage.logits.clone())];
-    let graph = inference(pipeline, &outputs, extents, stage.mode)?;
+    let graph = inference(pipeline, &outputs, extents, (stage.mode, stage.precision))?;
     let wanted = Decoding { tokens: &stage.tokens, n_new };
     let Some(mut step) = decode::decoding(&primitives(&graph, registry), &wanted, registry) else {
         let message = format!("`{}` does not follow `{}` token by token", stage.logits, stage.tokens);

@@ -8,10 +8,12 @@ mod declared;
 mod evaluation;
 mod files;
 mod generate;
+mod loss_scale;
 mod mode;
 mod optimize;
 mod predict;
 mod rates;
+mod recompute;
 mod rows;
 mod running;
 mod search;
@@ -24,6 +26,7 @@ pub use crate::pipeline::{StageIssue, monitored};
 pub use declared::expect_declared;
 pub use evaluation::evaluation;
 pub use generate::{Generation, decoding, generation};
+pub use loss_scale::ScaleStates;
 pub use predict::{Prediction, picks_among, prediction};
 pub use rows::{Rows, SplitShape};
 pub use running::running;
@@ -34,7 +37,8 @@ use crate::bind::{bind, unroll};
 use crate::diag::Code;
 use crate::ir::{Builder, DType, Graph, InputKind, Level, StateLink, Symbol, Type, Value};
 use crate::pass::{checked, sound};
-use crate::pipeline::{Mode, Pipeline};
+use crate::pipeline::{Behaviour, MixedPrecision, Mode, Pipeline};
+use crate::precision::mixed;
 use mode::set_mode;
 use std::collections::HashSet;
 
@@ -48,6 +52,8 @@ pub struct StageGraph {
     pub sums: Vec<(Symbol, Symbol)>,
     /// `i32[]` state: 1 + the first step whose loss was NaN or infinite, 0 while there is none.
     pub nan_step: Option<Symbol>,
+    /// The states of a stage that scales its loss.
+    pub loss_scale: Option<ScaleStates>,
 }
 
 /// The named nodes from the pipeline's plain inputs, with named extents bound: (name, node), (extent, value).
@@ -58,9 +64,10 @@ pub fn inference(
     pipeline: &Pipeline,
     outputs: &[(Symbol, Symbol)],
     extents: &[(Symbol, usize)],
-    mode: Mode,
+    behaviour: impl Into<Behaviour>,
 ) -> Result<Graph, StageIssue> {
-    select(pipeline, &Wanted { outputs, state: &[], mode }, extents)
+    let Behaviour { mode, precision } = behaviour.into();
+    select(pipeline, &Wanted { outputs, state: &[], mode, precision }, extents)
 }
 
 /// An input that the stage needs under just this name, since the session knows it by that.
@@ -81,6 +88,7 @@ struct Wanted<'w> {
     outputs: &'w [(Symbol, Symbol)],
     state: &'w [(Symbol, Symbol)],
     mode: Mode,
+    precision: MixedPrecision,
 }
 
 /// The part of the pipeline's graph that is wanted.
@@ -103,7 +111,7 @@ fn part(pipeline: &Pipeline, wanted: &Wanted) -> Result<Graph, StageIssue> {
     Ok(graph)
 }
 
-/// That part, bound and without loops.
+/// That part, bound, without loops and in the precision of the stage.
 fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> Result<Graph, StageIssue> {
     let graph = part(pipeline, wanted)?;
     let bound = bind(&graph, extents).map_err(|issue| {
@@ -113,7 +121,11 @@ fn select(pipeline: &Pipeline, wanted: &Wanted, extents: &[(Symbol, usize)]) -> 
     })?;
     let bound = sound("bind", Level::Bound, bound);
     let flat = checked("unroll", Level::Bound, &bound, unroll);
-    Ok(flat.unwrap_or_else(|broken| crate::bug!("{broken}")))
+    let flat = flat.unwrap_or_else(|broken| crate::bug!("{broken}"));
+    let Some(half) = wanted.precision.half() else { return Ok(flat) };
+    let mixed =
+        checked("precision", Level::Bound, &flat, |graph| mixed(graph, half, &pipeline.full_precision));
+    Ok(mixed.unwrap_or_else(|broken| crate::bug!("{broken}")))
 }
 
 /// Nothing if no two results share a name, and no state is updated twice.

@@ -1,6 +1,8 @@
 //! From a loss to the next parameters.
 
+use super::loss_scale::Factor;
 use super::rates::rate;
+use super::recompute::recompute;
 use super::{StageIssue, own_input};
 use crate::diag::Code;
 use crate::grad::{Differentiated, GradIssue, differentiate, named};
@@ -21,6 +23,10 @@ pub struct Steps<'s> {
     pub optimizer: &'s OptimizerDecl,
     /// The parameters that it changes.
     pub trained: &'s [Symbol],
+    /// The states beside them that are updated once in a step.
+    pub once: &'s [Symbol],
+    /// Layers that the backward pass recomputes: their paths and their nodes.
+    pub recomputed: &'s [(Symbol, HashSet<Symbol>)],
     /// Number of steps, which schedules refer to.
     pub n_steps: usize,
 }
@@ -32,9 +38,9 @@ pub fn optimize(
     more: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let (mut builder, params, grads) = gradients(graph, steps, more, registry)?;
-    step_params(&mut builder, steps, (&params, grads))?;
-    Ok(sound("gradient", Level::Bound, builder.graph))
+    let Gradients { mut b, params, grads, factor } = gradients(graph, steps, more, registry)?;
+    step_params(&mut b, steps, (&params, grads), factor)?;
+    Ok(sound("gradient", Level::Bound, b.graph))
 }
 
 /// The graph with gradients of its first output, a share of which is added to a state `PARAM.grad` beside each parameter.
@@ -45,7 +51,7 @@ pub fn accumulate(
     more: &[(Symbol, Symbol)],
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let (mut b, params, grads) = gradients(graph, steps, more, registry)?;
+    let Gradients { mut b, params, grads, .. } = gradients(graph, steps, more, registry)?;
     let n_batches = steps.stage.accumulate;
     for (param, grad) in params.into_iter().zip(grads) {
         let total = total_of(&mut b, param)?;
@@ -77,7 +83,9 @@ pub fn apply(
         params.push(param);
         totals.push(total);
     }
-    step_params(&mut b, steps, (&params, grads))?;
+    let factor = steps.stage.precision.loss_scale();
+    let factor = factor.map(|setting| Factor::read(&mut b, setting)).transpose()?;
+    step_params(&mut b, steps, (&params, grads), factor)?;
     for total in totals {
         let next = b.full_like(total, 0.0);
         b.graph.state.push(StateLink { input: total.node, next });
@@ -94,15 +102,29 @@ fn total_of(b: &mut Builder, param: Value) -> Result<Value, StageIssue> {
     own_input(b, &name, InputKind::State, ty)
 }
 
+/// A graph with the gradients of its loss by parameters, and the factor of a scaled loss.
+struct Gradients<'r> {
+    b: Builder<'r>,
+    params: Vec<Value>,
+    /// Not scaled.
+    grads: Vec<Value>,
+    factor: Option<Factor>,
+}
+
 /// The graph with the gradients of its first output by parameters, and as outputs (name, node) those by more nodes.
 fn gradients<'r>(
     graph: &Graph,
     steps: &Steps,
     more: &[(Symbol, Symbol)],
     registry: &'r Registry,
-) -> Result<(Builder<'r>, Vec<Value>, Vec<Value>), StageIssue> {
-    let loss = graph.outputs[0].1;
-    check_loss(graph, loss)?;
+) -> Result<Gradients<'r>, StageIssue> {
+    let plain = graph.outputs[0].1;
+    check_loss(graph, plain)?;
+    let mut b = Builder::new(graph.clone(), registry);
+    let setting = steps.stage.precision.loss_scale();
+    let factor = setting.map(|setting| Factor::read(&mut b, setting)).transpose()?;
+    let loss = factor.as_ref().map_or(plain, |factor| factor.scaled(&mut b, plain));
+    let graph = &b.graph;
     let is_trained = |(id, kind): &(usize, InputKind)| {
         *kind == InputKind::Param && steps.trained.contains(graph.nodes[*id].name())
     };
@@ -114,23 +136,26 @@ fn gradients<'r>(
     let differentiated = differentiate(graph, registry, loss, &wrt).map_err(no_gradient)?;
     let (of_params, of_more) = differentiated.reached.split_at(params.len());
     if !of_params.contains(&true) {
-        let message = format!("no parameter has a gradient of the loss `{}`", graph.name_of(loss));
+        let message = format!("no parameter has a gradient of the loss `{}`", graph.name_of(plain));
         let help = match steps.optimizer.groups.iter().any(|group| group.rule == GroupRule::Frozen) {
             true => "leave a parameter of the loss out of the frozen groups",
             false => "a loss depends on trained parameters by floats: indices and truth values have no slope",
         };
-        let span = graph.nodes[loss.node].span;
+        let span = graph.nodes[plain.node].span;
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
     let of_more = of_more.to_vec();
-    let Differentiated { graph, map, grads, .. } = differentiated;
+    let recomputed = recompute(differentiated, graph, steps.recomputed, registry);
+    let Differentiated { graph, map, grads, .. } = recomputed;
     let wrt: Vec<Value> = wrt.iter().map(|p| map[p.node][p.port]).collect();
-    let mut builder = Builder::new(graph, registry);
-    let mut grads = name_gradients(&mut builder, &wrt, grads, map.concat());
+    let mut b = Builder::new(graph, registry);
+    let factor = factor.map(|factor| factor.moved(&map));
+    let grads = factor.iter().fold(grads, |grads, factor| factor.unscaled(&mut b, grads));
+    let mut grads = name_gradients(&mut b, &wrt, grads, map.concat());
     let more = names.into_iter().zip(grads.split_off(params.len())).zip(of_more);
     let reached = more.filter(|(_, is_reached)| *is_reached);
-    builder.graph.outputs.extend(reached.map(|((name, grad), _)| (name.clone(), grad)));
-    Ok((builder, wrt[..params.len()].to_vec(), grads))
+    b.graph.outputs.extend(reached.map(|((name, grad), _)| (name.clone(), grad)));
+    Ok(Gradients { params: wrt[..params.len()].to_vec(), b, grads, factor })
 }
 
 /// The graph with gradients of a scalar by some of its values, which become outputs of these names.
@@ -192,8 +217,13 @@ fn step_params(
     builder: &mut Builder,
     steps: &Steps,
     (params, grads): (&[Value], Vec<Value>),
+    factor: Option<Factor>,
 ) -> Result<(), StageIssue> {
-    let optimizer = steps.optimizer;
+    let guard = factor.map(|factor| factor.step(builder, &grads)).transpose()?;
+    if let Some(guard) = &guard {
+        builder.step = Some(guard.taken);
+    }
+    let (optimizer, first) = (steps.optimizer, builder.graph.state.len());
     let grads = match (steps.stage.clip_value, steps.stage.clip_norm) {
         (Some(most), _) => clip_values(builder, &grads, most),
         (None, Some(most)) => clip(builder, &grads, most),
@@ -207,7 +237,10 @@ fn step_params(
     for (&param, grad) in params.iter().zip(grads) {
         let (attrs, lr) = optimizer.settings_of(builder.graph.name_of(param));
         let attrs = attrs_for(attrs, optimizer.decay_bias, builder.ty(param));
-        update(builder, (&optimizer.op, attrs), [param, grad, rates[&lr]])?;
+        update(builder, (&optimizer.op, attrs), [param, grad, rates[&lr]], guard.is_some())?;
+    }
+    if let Some(guard) = guard {
+        guard.hold(builder, first, steps.once);
     }
     Ok(())
 }
@@ -256,11 +289,13 @@ fn clip_values(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
     grads.iter().map(clamp).collect()
 }
 
-/// A step of an optimizer op on a parameter, and on the op's states beside it.
+/// A step of an optimizer op on a parameter, and on the op's states beside it. A guarded step is written out, since it
+/// counts steps by a state, and the op would count all.
 fn update(
     b: &mut Builder,
     (op, attrs): (&str, Attrs),
     [param, grad, lr]: [Value; 3],
+    is_guarded: bool,
 ) -> Result<(), StageIssue> {
     let name = b.graph.name_of(param).clone();
     let ty = b.ty(param).clone();
@@ -276,7 +311,11 @@ fn update(
     let slots: Vec<Value> = slots.iter().map(slot).collect::<Result<_, _>>()?;
     let operands: Vec<Value> = [param, grad, lr].into_iter().chain(slots.iter().copied()).collect();
     b.set_scope(&name, None);
-    let next = b.call(op, &operands, attrs).map_err(|issue| {
+    let next = match is_guarded {
+        true => b.expanded(op, &operands, attrs),
+        false => b.call(op, &operands, attrs),
+    };
+    let next = next.map_err(|issue| {
         let found = StageIssue::new(format!("`{op}` of `{name}`: {}", issue.message), None);
         StageIssue { help: issue.help, ..found }
     })?;

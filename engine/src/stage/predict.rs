@@ -29,7 +29,7 @@ pub struct Prediction {
 /// # Errors
 /// If its outputs depend on no input or on one that takes no rows, have no value for every row, or do not fit a batch.
 pub fn prediction(pipeline: &Pipeline, stage: &PredictStage) -> Result<Prediction, StageIssue> {
-    let wanted = Wanted { outputs: &stage.outputs, state: &[], mode: stage.mode };
+    let wanted = Wanted { outputs: &stage.outputs, state: &[], mode: stage.mode, precision: stage.precision };
     let graph = part(pipeline, &wanted)?;
     let fed = fed_inputs(&graph)?;
     for (name, value) in &graph.outputs {

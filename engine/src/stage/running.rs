@@ -41,9 +41,19 @@ impl StageKind for RunStage {
 /// As for [`inference`], and if there is no gradient that the stage asks for.
 pub fn running(pipeline: &Pipeline, stage: &RunStage, registry: &Registry) -> Result<Graph, StageIssue> {
     let shown: Vec<_> = stage.outputs.iter().chain(&stage.gradients).cloned().collect();
-    expect_distinct(&Wanted { outputs: &shown, state: &stage.state, mode: stage.mode })?;
+    expect_distinct(&Wanted {
+        outputs: &shown,
+        state: &stage.state,
+        mode: stage.mode,
+        precision: stage.precision,
+    })?;
     let Some(loss) = stage.loss.as_ref().filter(|_| !stage.gradients.is_empty()) else {
-        let wanted = Wanted { outputs: &stage.outputs, state: &stage.state, mode: stage.mode };
+        let wanted = Wanted {
+            outputs: &stage.outputs,
+            state: &stage.state,
+            mode: stage.mode,
+            precision: stage.precision,
+        };
         return select(pipeline, &wanted, &stage.dims);
     };
     // Until the graph is bound, outputs hold the loss and the nodes by which it is differentiated. No node has a space
@@ -52,11 +62,14 @@ pub fn running(pipeline: &Pipeline, stage: &RunStage, registry: &Registry) -> Re
     let held = [loss].into_iter().chain(by).enumerate();
     let held = held.map(|(place, node)| (format!(" {place}").into(), node.clone()));
     let outputs: Vec<(Symbol, Symbol)> = stage.outputs.iter().cloned().chain(held).collect();
-    let wanted = Wanted { outputs: &outputs, state: &stage.state, mode: stage.mode };
+    let wanted =
+        Wanted { outputs: &outputs, state: &stage.state, mode: stage.mode, precision: stage.precision };
     let mut graph = select(pipeline, &wanted, &stage.dims)?;
-    let held: Vec<Value> =
-        graph.outputs.split_off(stage.outputs.len()).into_iter().map(|(_, value)| value).collect();
+    let held = graph.outputs.split_off(stage.outputs.len());
+    // An output has the declared type of its node, the node may be computed in another.
+    let by = stage.gradients.iter().filter_map(|(_, node)| graph.find(node));
+    let by: Vec<Value> = by.collect();
     let names = stage.gradients.iter().map(|(name, _)| name.clone()).collect();
-    let graph = optimize::differentiated(&graph, held[0], (names, &held[1..]), registry)?;
+    let graph = optimize::differentiated(&graph, held[0].1, (names, &by), registry)?;
     Ok(sound("gradient", Level::Bound, graph.pruned()))
 }

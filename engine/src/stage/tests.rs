@@ -3,18 +3,19 @@
 mod beside;
 mod by_hand;
 mod groups;
+mod scaled;
 mod schedules;
 
 use super::*;
 use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
 use crate::numerics::{Numerics, Precision};
-use crate::op::{AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
+use crate::op::{AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, Rounding, TypeRule};
 use crate::oracle::{Oracle, OracleRun, OracleTensor};
 use crate::pipeline::{
     DataDecl, Evaluation, Init, InputDecl, LastBatch, OptimizerDecl, ParamDecl, RunStage, Schedule, SplitRef,
     StageKind, TrainStage,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Momentum: v' = v + g, w' = w - lr·v'.
 fn momentum() -> Registry {
@@ -36,6 +37,7 @@ fn momentum() -> Registry {
         check: GradCheck::None { why: "there is no gradient" },
         examples: vec![],
         role: Role::Optimizer { slots: vec!["v".into()] },
+        rounding: Rounding::Never,
     });
     registry
 }
@@ -61,6 +63,9 @@ fn pipeline(registry: &Registry) -> Pipeline {
         seed: 0,
         matmul: Precision::default(),
         numerics: Numerics::default(),
+        precision: MixedPrecision::F32,
+        full_precision: HashSet::new(),
+        recomputed: vec![],
         deterministic: false,
         data: vec![DataDecl { name: "points".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![input("x"), input("t")],
@@ -89,6 +94,7 @@ fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
         max_steps: None,
         loss: "loss".into(),
         mode: Mode::Train,
+        precision: MixedPrecision::F32,
         metrics: vec![],
         optimizer: Some(OptimizerDecl {
             op: "momentum".into(),
@@ -124,9 +130,20 @@ const ORDER: [f64; 5] = [4.0, 0.0, 3.0, 1.0, 2.0];
 const PER_EPOCH: usize = 3;
 
 fn run(graph: &Graph, registry: &Registry, w: f64, v: f64, step: i64) -> OracleRun {
+    run_from(graph, registry, (w, v), step, HashMap::new())
+}
+
+/// As [`run`], from further states.
+fn run_from(
+    graph: &Graph,
+    registry: &Registry,
+    (w, v): (f64, f64),
+    step: i64,
+    states: HashMap<String, OracleTensor>,
+) -> OracleRun {
     let floats = |x: &[f64]| OracleTensor::new(DType::F32, &[x.len()], x);
     let scalar = |x| OracleTensor::new(DType::F32, &[], &[x]);
-    let inputs: HashMap<String, OracleTensor> = HashMap::from([
+    let mut inputs: HashMap<String, OracleTensor> = HashMap::from([
         ("points.x".into(), floats(&X)),
         ("points.t".into(), floats(&T)),
         ("order".into(), OracleTensor::new(DType::I32, &[5], &ORDER)),
@@ -135,6 +152,7 @@ fn run(graph: &Graph, registry: &Registry, w: f64, v: f64, step: i64) -> OracleR
         ("fit.offset".into(), scalar(w)),
         ("w.v".into(), scalar(v)),
     ]);
+    inputs.extend(states);
     Oracle::new(registry).run(graph, &inputs, 0, step).unwrap()
 }
 
@@ -276,7 +294,14 @@ fn the_gradient_of_a_parameter_has_a_name() {
     graph.outputs.push(("loss".into(), graph.find("loss").unwrap()));
     let optimizer = stage.optimizer.as_ref().unwrap();
     let trained = ["a", "b", "c", "e"].map(Symbol::from);
-    let steps = optimize::Steps { stage: &stage, optimizer, trained: &trained, n_steps: 1 };
+    let steps = optimize::Steps {
+        stage: &stage,
+        optimizer,
+        trained: &trained,
+        once: &[],
+        recomputed: &[],
+        n_steps: 1,
+    };
     let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);
     assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));
@@ -290,6 +315,7 @@ fn an_evaluation_takes_rows_as_they_lie() {
         data: SplitRef { data: "points".into(), split: "test".into() },
         batch: 2,
         mode: Mode::Eval,
+        precision: MixedPrecision::F32,
         metrics: vec![("mse".into(), "loss".into())],
     };
     let graph = evaluation(&pipeline(&registry), "test", &evaluated, &points(), BATCHES, &registry).unwrap();

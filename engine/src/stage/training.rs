@@ -3,7 +3,7 @@
 use super::declared::{expect_data, expect_one_way, expect_state};
 use super::optimize::Steps;
 use super::updates::{Updates, trained};
-use super::{Rows, SplitShape};
+use super::{Rows, ScaleStates, SplitShape};
 use super::{StageGraph, StageIssue, Wanted, add_sums, optimize, own_input, rows, select};
 use crate::ir::{
     Binary, Builder, DType, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value,
@@ -11,6 +11,7 @@ use crate::ir::{
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{Pipeline, StageKind, TrainStage};
+use std::collections::HashSet;
 
 impl StageKind for TrainStage {
     fn keyword(&self) -> &'static str {
@@ -72,12 +73,14 @@ pub fn training_with(
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
     let (measured, updates) = (measured(stage), Updates::of(pipeline, stage));
-    let wanted = Wanted { outputs: &measured, state: &updates.of_batch, mode: stage.mode };
+    let wanted =
+        Wanted { outputs: &measured, state: &updates.of_batch, mode: stage.mode, precision: stage.precision };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
     let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
     let fed = sound("feed", Level::Bound, fed);
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, &trained, total_steps(stage, data)) {
+    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, total_steps(stage, data))
+    {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&fed, &steps, gradients, registry)?,
         Some(steps) => optimize::accumulate(&fed, &steps, gradients, registry)?,
         None => fed,
@@ -86,7 +89,7 @@ pub fn training_with(
     let sums = add_sums(&mut builder, "", &measured, rows.per_step())?;
     let nan_step = add_nan_step(&mut builder)?;
     let graph = sound("measure", Level::Bound, builder.graph.pruned());
-    Ok(StageGraph { graph, sums, nan_step: Some(nan_step) })
+    Ok(StageGraph { graph, sums, nan_step: Some(nan_step), loss_scale: scale_states(stage) })
 }
 
 /// The step of the optimizer after [`training`] has been taken on `stage.accumulate` batches: from the averaged gradients
@@ -101,7 +104,7 @@ pub fn applying(
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
     let graph = apply(pipeline, stage, total_steps(stage, data), registry)?;
-    Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None })
+    Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None, loss_scale: scale_states(stage) })
 }
 
 fn apply(
@@ -111,18 +114,30 @@ fn apply(
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
     let trained = trained(pipeline, stage);
-    let Some(steps) = steps(stage, &trained, n_steps) else {
+    let updates = Updates::of(pipeline, stage);
+    let Some(steps) = steps(stage, (&trained, &updates.once), &pipeline.recomputed, n_steps) else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
-    let updates = Updates::of(pipeline, stage);
-    let wanted = Wanted { outputs: &[], state: &updates.of_step, mode: stage.mode };
+    let wanted =
+        Wanted { outputs: &[], state: &updates.of_step, mode: stage.mode, precision: stage.precision };
     let extents = rows::extents(pipeline, &stage.data.data, stage.batch)?;
     optimize::apply(select(pipeline, &wanted, &extents)?, &steps, &pipeline.params, registry)
 }
 
-/// The steps of the stage's optimizer, if it has one.
-fn steps<'s>(stage: &'s TrainStage, trained: &'s [Symbol], n_steps: usize) -> Option<Steps<'s>> {
-    stage.optimizer.as_ref().map(|optimizer| Steps { stage, optimizer, trained, n_steps })
+/// The states of a loss that is scaled.
+fn scale_states(stage: &TrainStage) -> Option<ScaleStates> {
+    let scales = stage.optimizer.is_some() && stage.precision.loss_scale().is_some();
+    scales.then(ScaleStates::named)
+}
+
+/// The steps of the stage's optimizer, if it has one. `once` names the states that are updated with them.
+fn steps<'s>(
+    stage: &'s TrainStage,
+    (trained, once): (&'s [Symbol], &'s [Symbol]),
+    recomputed: &'s [(Symbol, HashSet<Symbol>)],
+    n_steps: usize,
+) -> Option<Steps<'s>> {
+    stage.optimizer.as_ref().map(|optimizer| Steps { stage, optimizer, trained, once, recomputed, n_steps })
 }
 
 /// What a training stage measures: the loss, then its metrics, of which the loss may be one.
@@ -168,11 +183,12 @@ fn add_nan_step(builder: &mut Builder) -> Result<Symbol, StageIssue> {
 
 fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registry) -> Result<(), StageIssue> {
     let (measured, updates) = (measured(stage), Updates::of(pipeline, stage));
-    let wanted = Wanted { outputs: &measured, state: &updates.of_batch, mode: stage.mode };
+    let wanted =
+        Wanted { outputs: &measured, state: &updates.of_batch, mode: stage.mode, precision: stage.precision };
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
     rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, &trained, 1) {
+    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, 1) {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&bound, &steps, &[], registry)?,
         Some(steps) => {
             apply(pipeline, stage, 1, registry)?;

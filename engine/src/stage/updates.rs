@@ -9,6 +9,8 @@ pub(super) struct Updates {
     pub(super) of_batch: Vec<(Symbol, Symbol)>,
     /// Those made with the step of the optimizer after several batches.
     pub(super) of_step: Vec<(Symbol, Symbol)>,
+    /// The states that are updated once in a step of the optimizer, whether or not several batches make it.
+    pub(super) once: Vec<Symbol>,
 }
 
 impl Updates {
@@ -18,28 +20,36 @@ impl Updates {
     /// state that such a value reads. All others are updated once, when the parameters change.
     pub(super) fn of(pipeline: &Pipeline, stage: &TrainStage) -> Updates {
         let all = all(pipeline, stage);
-        if stage.accumulate <= 1 {
-            return Updates { of_batch: all, of_step: vec![] };
+        let (of_batch, of_step) = split(pipeline, all.clone());
+        let once = of_step.iter().map(|(state, _)| state.clone()).collect();
+        match stage.accumulate <= 1 {
+            true => Updates { of_batch: all, of_step: vec![], once },
+            false => Updates { of_batch, of_step, once },
         }
-        let graph = &pipeline.graph;
-        let reached = |updates: &[(Symbol, Symbol)]| {
-            graph.reached(updates.iter().filter_map(|(_, node)| graph.find(node)))
-        };
-        let takes_rows = |update: &(Symbol, Symbol)| {
-            let reached = reached(std::slice::from_ref(update));
-            graph.inputs().any(|(id, kind)| kind == InputKind::Data && reached[id])
-        };
-        let (mut of_batch, mut of_step): (Vec<_>, Vec<_>) = all.into_iter().partition(takes_rows);
-        loop {
-            let read = reached(&of_batch);
-            let is_read = |(state, _): &(Symbol, Symbol)| graph.find(state).is_some_and(|it| read[it.node]);
-            let (more, rest): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_read);
-            of_step = rest;
-            if more.is_empty() {
-                return Updates { of_batch, of_step };
-            }
-            of_batch.extend(more);
+    }
+}
+
+type Links = Vec<(Symbol, Symbol)>;
+
+/// The updates of each batch, and those of each step.
+fn split(pipeline: &Pipeline, all: Links) -> (Links, Links) {
+    let graph = &pipeline.graph;
+    let reached =
+        |updates: &[(Symbol, Symbol)]| graph.reached(updates.iter().filter_map(|(_, node)| graph.find(node)));
+    let takes_rows = |update: &(Symbol, Symbol)| {
+        let reached = reached(std::slice::from_ref(update));
+        graph.inputs().any(|(id, kind)| kind == InputKind::Data && reached[id])
+    };
+    let (mut of_batch, mut of_step): (Vec<_>, Vec<_>) = all.into_iter().partition(takes_rows);
+    loop {
+        let read = reached(&of_batch);
+        let is_read = |(state, _): &(Symbol, Symbol)| graph.find(state).is_some_and(|it| read[it.node]);
+        let (more, rest): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_read);
+        of_step = rest;
+        if more.is_empty() {
+            return (of_batch, of_step);
         }
+        of_batch.extend(more);
     }
 }
 

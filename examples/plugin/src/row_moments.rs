@@ -11,8 +11,8 @@ use engine::core::ir::{DType, Type};
 use engine::core::op::gpu::{BlockFold, ThreadFold};
 use engine::core::op::kernel::{Elements, KernelCall, Share};
 use engine::core::op::{
-    Example, Grad, GradCheck, InputSpec, KernelForm, Lower, OpForm, Role, RowFold, RowReduction, TypeIssue,
-    TypeRule,
+    Example, Grad, GradCheck, InputSpec, KernelForm, Lower, OpForm, Role, Rounding, RowFold, RowReduction,
+    TypeIssue, TypeRule,
 };
 use engine::core::oracle::OracleTensor;
 
@@ -43,6 +43,7 @@ pub fn row_moments() -> OpForm {
             &[("f32[2]", &[2.0, 5.0]), ("f32[2]", &[0.5, 0.0])],
         )],
         role: Role::RowReduction(reduction),
+        rounding: Rounding::Never,
     }
 }
 

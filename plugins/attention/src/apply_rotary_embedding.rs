@@ -11,6 +11,7 @@ pub fn apply_rotary_embedding() -> OpForm {
         "apply_rotary_embedding",
         "Turns pairs of elements of each row by angles from a table, at its position.",
     )
+    .follows_operands()
     .input("x", "rows of queries or keys, […, S, D]")
     .input("cos", "[P, N], the cosines of N angles at each of P positions; 2·N elements of a row turn")
     .input("sin", "the sines, of the same type")

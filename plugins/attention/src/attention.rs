@@ -17,6 +17,7 @@ pub fn attention() -> OpForm {
         false,
     );
     OpForm::new("attention", "Adds up values, weighed by how well their keys match each query.")
+        .rounds_operands()
         .inputs(operands())
         .optional("mask", "bool (true attends) or float (added), broadcast to […, heads, queries, keys]")
         .results(&["y", "lse"])

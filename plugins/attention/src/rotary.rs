@@ -10,6 +10,7 @@ use engine_core::op::{AttrKind, AttrSpec, Lowering, OpForm, TypeIssue};
 /// tables from elsewhere go to `apply_rotary_embedding`.
 pub fn rotary() -> OpForm {
     OpForm::new("rotary", "Turns pairs of elements of each row by angles that grow with its position.")
+        .follows_operands()
         .input("x", "rows of queries or keys, […, S, D]")
         .inputs([positions_spec()])
         .attrs(attrs())

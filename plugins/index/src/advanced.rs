@@ -18,6 +18,7 @@ pub fn index() -> OpForm {
         "index",
         "Reads the elements that index operands name together, by numpy's rules of advanced indexing.",
     )
+    .follows_operands()
     .input("x", "the source")
     .inputs(index_operands())
     .attrs(attrs())

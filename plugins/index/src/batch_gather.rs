@@ -10,6 +10,7 @@ pub fn batch_gather() -> OpForm {
         "batch_gather",
         "Reads slices by their numbers, with numbers of its own for each row of the batch.",
     )
+    .follows_operands()
     .input("data", "[B, S, …]")
     .input("idx", "[B, N], numbers along S")
     .attrs(policy())

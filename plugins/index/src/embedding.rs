@@ -10,6 +10,7 @@ use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, GradCheck, Lowering, O
 /// by the number of times its token occurs.
 pub fn embedding() -> OpForm {
     OpForm::new("embedding", "Looks tokens up in a table of rows.")
+        .follows_operands()
         .input("weight", "[V, D], a row for each token")
         .input("idx", "tokens, of any shape")
         .attr(padding_idx())

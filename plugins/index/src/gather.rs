@@ -8,6 +8,7 @@ use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue, checked};
 /// gather. Extents agree except along the axis. The gradient adds up at the indices.
 pub fn gather() -> OpForm {
     OpForm::new("gather", "Reads one element per index along an axis, all other coordinates kept.")
+        .follows_operands()
         .input("src", "the source")
         .input("idx", "positions along the axis; shaped like the source, except along that axis")
         .attr(AttrSpec::int("axis", "the axis that is indexed", -1))

@@ -8,6 +8,7 @@ use engine_core::op::{AttrSpec, Lowering, OpForm, checked};
 /// indices. An index that is skipped reads 0.
 pub fn index_select() -> OpForm {
     OpForm::new("index_select", "Reads slices along an axis by their numbers.")
+        .follows_operands()
         .input("src", "the source")
         .input("idx", "numbers of slices, of any shape")
         .attr(AttrSpec::int("axis", "the axis that is indexed", 0))

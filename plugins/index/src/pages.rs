@@ -8,6 +8,7 @@ use engine_core::op::{Lowering, OpForm, TypeIssue};
 /// sequence, [B, N·S, …]. Positions from `lengths[b]` on are 0, and their entries in the table are ignored.
 pub fn paged_gather() -> OpForm {
     OpForm::new("paged_gather", "Packs sequences that are kept in pages.")
+        .follows_operands()
         .input("pages", "[P, S, …], pages of S positions")
         .input("table", "[B, N], the pages of each sequence, in order")
         .input("lengths", "[B], how many positions of each sequence are filled")

@@ -12,6 +12,7 @@ pub fn ragged_gather() -> OpForm {
         "ragged_gather",
         "Reads the rows that lists of different lengths name, filled up to one length.",
     )
+    .follows_operands()
     .input("src", "[N, …], the source")
     .input("lims", "[R + 1], where each list begins, and where the last one ends")
     .input("ids", "all lists, one after the other")

@@ -2,8 +2,8 @@
 
 use engine_core::ir::{Attr, Attrs, Builder, Contract, DType, Dim, E, Literal, Type, Value};
 use engine_core::op::{
-    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, TypeIssue,
-    TypeRule,
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, Rounding,
+    TypeIssue, TypeRule,
 };
 
 /// The k rows of a matrix nearest to each query, exactly, without a matrix of distances. It maps
@@ -70,6 +70,7 @@ pub fn nearest() -> OpForm {
             ),
         ],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 

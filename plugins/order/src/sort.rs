@@ -4,7 +4,7 @@ use crate::axis::{along_axis, axis_attr, operand};
 use crate::sort_rows;
 use engine_core::ir::{Attr, Attrs, Builder, Type, Value};
 use engine_core::op::{
-    AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeIssue, TypeRule,
+    AttrSpec, Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, Rounding, TypeIssue, TypeRule,
 };
 
 /// A stable sort along an axis: the values in order and their former indices.
@@ -38,6 +38,7 @@ pub fn sort() -> OpForm {
             ),
         ],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 
@@ -61,6 +62,7 @@ pub fn argsort() -> OpForm {
             &[("i32[4]", &[1.0, 3.0, 0.0, 2.0])],
         )],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 

@@ -7,7 +7,7 @@ use engine_core::ir::{DType, Type};
 use engine_core::op::kernel::{KernelCall, Lent, Part};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, GpuForm, Grad, GradCheck, HostKernel, KernelForm, Lower, OpForm, Role,
-    TypeIssue, TypeRule,
+    Rounding, TypeIssue, TypeRule,
 };
 use engine_core::oracle::OracleTensor;
 use std::cmp::Ordering;
@@ -46,6 +46,7 @@ pub fn sort_rows() -> OpForm {
             ],
         )],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::axis::{along_axis, axis_attr, expect_rows, operand};
 use crate::topk_rows;
 use engine_core::ir::{Attrs, Builder, Value};
-use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, TypeRule};
+use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, Rounding, TypeRule};
 
 /// The first k along an axis, in order: values and indices.
 pub fn topk() -> OpForm {
@@ -36,6 +36,7 @@ pub fn topk() -> OpForm {
             ),
         ],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 

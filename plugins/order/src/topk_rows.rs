@@ -14,7 +14,7 @@ use engine_core::op::gpu::BlockFold;
 use engine_core::op::kernel::KernelCall;
 use engine_core::op::{
     AttrKind, AttrSpec, Example, GpuForm, Grad, GradCall, GradCheck, KernelForm, Lower, OpForm, Role,
-    RowFold, RowReduction, TypeIssue, TypeRule,
+    Rounding, RowFold, RowReduction, TypeIssue, TypeRule,
 };
 use engine_core::oracle::OracleTensor;
 use std::sync::Arc;
@@ -55,6 +55,7 @@ pub fn topk_rows() -> OpForm {
             ),
         ],
         role: Role::RowReduction(monoid),
+        rounding: Rounding::Never,
     }
 }
 

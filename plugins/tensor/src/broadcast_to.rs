@@ -6,6 +6,7 @@ use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue};
 /// Repeats a tensor by the numpy rule: trailing axes align, axes of extent 1 and missing leading ones repeat.
 pub fn broadcast_to() -> OpForm {
     OpForm::new("broadcast_to", "Repeats a tensor along missing axes and axes of extent 1.")
+        .follows_operands()
         .input("x", "any tensor")
         .attr(AttrSpec::must("shape", "the new extents", AttrKind::Shape))
         .types(|types, attrs| {

@@ -9,6 +9,7 @@ const MOST: usize = 16;
 /// Operands concatenated along an axis. Their other extents agree.
 pub fn concat() -> OpForm {
     OpForm::new("concat", "Puts up to 16 tensors one after the other along an axis.")
+        .follows_operands()
         .inputs(operands())
         .attr(AttrSpec::int("axis", "the axis along which they follow", 0))
         .types(|types, attrs| {
@@ -30,6 +31,7 @@ pub fn concat() -> OpForm {
 /// Operands of one type along a new axis.
 pub fn stack() -> OpForm {
     OpForm::new("stack", "Puts up to 16 tensors of one type side by side along a new axis.")
+        .follows_operands()
         .inputs(operands())
         .attr(AttrSpec::int("axis", "where the new axis stands", 0))
         .types(|types, attrs| {

@@ -8,6 +8,7 @@ use engine_core::op::{AttrSpec, OpForm, TypeIssue};
 /// contracted axis is empty it is `beta · c`, or 0.
 pub fn gemm() -> OpForm {
     OpForm::new("gemm", "Multiplies two matrices, either of them transposed if asked to, and adds a third.")
+        .rounds_operands()
         .input("a", "[m, k], or [k, m] if transposed")
         .input("b", "[k, n], or [n, k] if transposed")
         .optional("c", "the addend; it broadcasts to [m, n]")
@@ -46,6 +47,7 @@ pub fn gemm() -> OpForm {
 /// `beta · c + alpha · a · b`. c broadcasts, and is ignored if beta is 0.
 pub fn addmm() -> OpForm {
     OpForm::new("addmm", "Adds a matrix product to a tensor.")
+        .rounds_operands()
         .input("c", "the base; it broadcasts to [m, n]")
         .input("a", "[m, k]")
         .input("b", "[k, n]")

@@ -8,6 +8,7 @@ use engine_core::op::{Lowering, OpForm};
 /// product (Cho et al. 2014). Gates lie in the order r, z, n, as in PyTorch's `GRUCell`, whose weights are transposed.
 pub fn gru_cell() -> OpForm {
     OpForm::new("gru_cell", "Takes a step of a gated recurrent unit.")
+        .rounds_operands()
         .input("x", "[…, in], the input of this step")
         .input("h", "[…, H], the hidden state")
         .inputs(weights(3))

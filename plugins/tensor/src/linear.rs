@@ -9,6 +9,7 @@ use engine_core::op::{AttrSpec, Lowering, OpForm, checked};
 /// with that name.
 pub fn linear() -> OpForm {
     OpForm::new("linear", "Applies a linear layer: a matrix product, a bias and an activation.")
+        .rounds_operands()
         .input("x", "[…, in]")
         .input("w", "[in, out], or [out, in] if transposed")
         .optional("bias", "[out]")

@@ -9,6 +9,7 @@ use engine_core::op::{Lowering, OpForm};
 /// in PyTorch's `LSTMCell`, whose weights are transposed.
 pub fn lstm_cell() -> OpForm {
     OpForm::new("lstm_cell", "Takes a step of a long short-term memory.")
+        .rounds_operands()
         .input("x", "[…, in], the input of this step")
         .input("h", "[…, H], the hidden state")
         .input("c", "[…, H], the state of the cell")

@@ -7,6 +7,7 @@ use engine_core::op::{OpForm, TypeIssue, checked};
 /// the left and a column on the right. Small floats accumulate in f32.
 pub fn matmul() -> OpForm {
     OpForm::new("matmul", "Multiplies matrices, or stacks of them.")
+        .rounds_operands()
         .input("lhs", "[…, m, k] or [k]")
         .input("rhs", "[…, k, n] or [k]")
         .types(|types, _| Ok(vec![product_type(&types[0], &types[1])?]))
@@ -28,6 +29,7 @@ pub fn matmul() -> OpForm {
 /// The matmul of two matrices, `[m, k] · [k, n]`.
 pub fn mm() -> OpForm {
     OpForm::new("mm", "Multiplies two matrices.")
+        .rounds_operands()
         .input("lhs", "[m, k]")
         .input("rhs", "[k, n]")
         .types(|types, _| {

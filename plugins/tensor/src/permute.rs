@@ -6,6 +6,7 @@ use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
 /// Swaps two axes; by default, the last two.
 pub fn transpose() -> OpForm {
     OpForm::new("transpose", "Swaps two axes, by default the last two.")
+        .follows_operands()
         .input("x", "any tensor")
         .attr(AttrSpec::int("axis0", "one axis", -2))
         .attr(AttrSpec::int("axis1", "the other", -1))
@@ -25,6 +26,7 @@ pub fn transpose() -> OpForm {
 /// Result axis `i` is operand axis `axes[i]`.
 pub fn permute() -> OpForm {
     OpForm::new("permute", "Puts axes into another order.")
+        .follows_operands()
         .input("x", "any tensor")
         .attr(AttrSpec::must("axes", "the operand's axis for each axis of the result", AttrKind::Ints))
         .types(|types, attrs| Ok(vec![permuted(&types[0], &order(&types[0], attrs)?)]))

@@ -6,6 +6,7 @@ use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
 /// The elements in row-major order under another shape. One extent may be `_` (in code also -1), which is inferred.
 pub fn reshape() -> OpForm {
     OpForm::new("reshape", "Puts the same elements, in row-major order, under another shape.")
+        .follows_operands()
         .input("x", "any tensor")
         .attr(AttrSpec::must(
             "shape",
@@ -34,6 +35,7 @@ pub fn reshape() -> OpForm {
 /// Joins all axes from `start` on into one.
 pub fn flatten() -> OpForm {
     OpForm::new("flatten", "Merges all axes from one on into a single axis.")
+        .follows_operands()
         .input("x", "any tensor")
         .attr(AttrSpec::int("start", "the first axis that is merged", 1))
         .types(|types, attrs| Ok(vec![flattened(&types[0], attrs)?]))

@@ -7,6 +7,7 @@ use engine_core::op::{AttrKind, AttrSpec, OpForm, Range, TypeIssue, checked};
 /// the ends are clipped, a negative step walks backwards.
 pub fn slice() -> OpForm {
     OpForm::new("slice", "Takes the elements from one position to another along an axis.")
+        .follows_operands()
         .input("x", "any tensor")
         .attr(AttrSpec::int("axis", "the axis", 0))
         .attr(AttrSpec::open(
@@ -47,6 +48,7 @@ pub fn slice() -> OpForm {
 /// `x[index]` along one axis, which is removed. A negative index counts from the end.
 pub fn select() -> OpForm {
     OpForm::new("select", "Takes one position along an axis, which vanishes.")
+        .follows_operands()
         .input("x", "any tensor")
         .attr(AttrSpec::int("axis", "the axis", 0))
         .attr(AttrSpec::must("index", "the position", AttrKind::Int))

@@ -7,6 +7,7 @@ use engine_core::op::{OpForm, TypeIssue};
 /// `Σₙ w[…, n] · v[…, n, d]`; values without leading axes are shared by all rows of weights.
 pub fn weighted_sum() -> OpForm {
     OpForm::new("weighted_sum", "Adds up rows, each times its weight.")
+        .rounds_operands()
         .input("weights", "[…, n]")
         .input("values", "[…, n, d]")
         .types(|types, _| Ok(vec![sum_type(&types[0], &types[1])?]))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine_core::ir::Symbol;
 use engine_core::pipeline::ParamDecl;
 use engine_core::plan::Plan;
-use engine_core::stage::Rows;
+use engine_core::stage::{Rows, ScaleStates};
 
 use super::compiling::KEPT;
 use super::error::SessionError;
@@ -68,6 +68,7 @@ pub(super) struct Batches {
     apply: Option<Ready>,
     pub(super) sums: Vec<Sum>,
     pub(super) nan_step: Option<Symbol>,
+    pub(super) loss_scale: Option<ScaleStates>,
     /// Parameters and state of either plan.
     pub(super) carried: Vec<Symbol>,
     /// State that starts every step at zero, and ends it so.
@@ -109,6 +110,7 @@ impl Batches {
             plan: Arc::clone(&first.plan),
             sums: first.sums.clone(),
             nan_step: first.nan_step.clone(),
+            loss_scale: first.loss_scale.clone(),
             carried: names,
             used_up: vec![],
             kernels_per_step: first.plan.launches.len(),
@@ -126,9 +128,11 @@ impl Batches {
         self.kernels_per_step = self.kernels_per_step * self.layout.n_parts + plan.launches.len();
         // The stage's own state in both plans is consumed at the end of a step, so checkpoints omit it.
         let is_declared = |name: &Symbol| declared.iter().any(|param| param.name == *name);
+        let stays = |name: &Symbol| self.loss_scale.iter().any(|states| states.all().contains(&name));
         let own = states(plan).filter(|name| !is_declared(name));
-        let (used_up, own): (Vec<Symbol>, Vec<Symbol>) = own.partition(|name| self.carried.contains(name));
-        self.carried.retain(|name| !used_up.contains(name));
+        let (used_up, own): (Vec<Symbol>, Vec<Symbol>) =
+            own.partition(|name| self.carried.contains(name) && !stays(name));
+        self.carried.retain(|name| !used_up.contains(name) && !own.contains(name));
         self.carried.extend(own);
         self.used_up = used_up;
         self.apply = Some(ready);

@@ -6,7 +6,7 @@ use engine_core::compile::{Compiled, Options, compile};
 use engine_core::ir::{Graph, Symbol, Value};
 use engine_core::op::Registry;
 use engine_core::pipeline::{Pipeline, RunStage};
-use engine_core::stage::{self, StageGraph, StageIssue};
+use engine_core::stage::{self, ScaleStates, StageGraph, StageIssue};
 use indexmap::IndexMap;
 
 use super::error::{PlanError, StageFault};
@@ -33,6 +33,8 @@ pub struct CompiledStage {
     pub sums: Vec<Sum>,
     /// See [`StagePlan::nan_step`].
     pub nan_step: Option<Symbol>,
+    /// See [`StagePlan::loss_scale`].
+    pub loss_scale: Option<ScaleStates>,
 }
 
 impl CompilingPlanner {
@@ -59,7 +61,7 @@ impl CompilingPlanner {
     /// If the stage has no graph.
     pub fn compile(&self, request: &Request) -> Result<CompiledStage, StageFault> {
         let (pipeline, registry) = (&*self.pipeline, &self.registry);
-        let plain = |graph| StageGraph { graph, sums: vec![], nan_step: None };
+        let plain = |graph| StageGraph { graph, sums: vec![], nan_step: None, loss_scale: None };
         let made = match *request {
             Request::Training { stage, data, rows } => {
                 stage::training_with(pipeline, stage, data, rows, &self.kept_gradients(), registry)
@@ -68,17 +70,17 @@ impl CompilingPlanner {
             Request::Evaluation { scope, evaluation, data, rows } => {
                 stage::evaluation(pipeline, scope, evaluation, data, rows, registry)
             }
-            Request::Inference { outputs, extents, mode } => {
-                stage::inference(pipeline, outputs, extents, mode).map(plain)
+            Request::Inference { outputs, extents, behaviour } => {
+                stage::inference(pipeline, outputs, extents, behaviour).map(plain)
             }
             Request::Decoding { stage, extents, n_new } => {
                 stage::decoding(pipeline, stage, extents, n_new, registry).map(plain)
             }
             Request::Running(stage) => self.running(stage).map(plain),
         };
-        let StageGraph { graph, sums, nan_step } = made.map_err(StageFault)?;
+        let StageGraph { graph, sums, nan_step, loss_scale } = made.map_err(StageFault)?;
         let sums = sums.into_iter().map(|(metric, state)| Sum { metric, state }).collect();
-        Ok(CompiledStage { compiled: self.compile_graph(graph), sums, nan_step })
+        Ok(CompiledStage { compiled: self.compile_graph(graph), sums, nan_step, loss_scale })
     }
 
     /// The graph of a `Run` stage, with the kept gradients that it has.
@@ -130,7 +132,7 @@ impl Planner for CompilingPlanner {
 impl From<CompiledStage> for StagePlan {
     fn from(stage: CompiledStage) -> Self {
         let Compiled { plan, simplified, .. } = stage.compiled;
-        let (sums, nan_step) = (stage.sums, stage.nan_step);
-        StagePlan { plan: Arc::new(plan), graph: Arc::new(simplified), sums, nan_step }
+        let (sums, nan_step, loss_scale) = (stage.sums, stage.nan_step, stage.loss_scale);
+        StagePlan { plan: Arc::new(plan), graph: Arc::new(simplified), sums, nan_step, loss_scale }
     }
 }

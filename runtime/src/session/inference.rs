@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine_core::ir::{Dim, InputKind, NodeOp, Symbol, Type};
-use engine_core::pipeline::{Given, Mode};
+use engine_core::pipeline::{Behaviour, Given, Mode};
 use engine_core::plan::Place;
 use indexmap::{IndexMap, IndexSet};
 
@@ -25,18 +25,18 @@ impl Session {
         outputs: &[Symbol],
         inputs: &IndexMap<String, HostTensor>,
     ) -> Result<IndexMap<String, HostTensor>, SessionError> {
-        self.run_in(Mode::Eval, outputs, inputs)
+        self.run_in((Mode::Eval, self.pipeline.precision), outputs, inputs)
     }
 
-    /// As [`Session::run`], with ops that behave as the mode says.
+    /// As [`Session::run`], with ops that behave in this way.
     pub fn run_in(
         &self,
-        mode: Mode,
+        behaviour: impl Into<Behaviour>,
         outputs: &[Symbol],
         inputs: &IndexMap<String, HostTensor>,
     ) -> Result<IndexMap<String, HostTensor>, SessionError> {
         let extents = self.bind_extents(inputs)?;
-        let inference = self.inference(outputs, extents, mode)?;
+        let inference = self.inference(outputs, extents, behaviour.into())?;
         let mut inference = inference.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, (ty, buffer)) in &inference.inputs {
             let given = inputs.get(&**name).ok_or_else(|| missing(name, ty))?;
@@ -51,17 +51,17 @@ impl Session {
         &self,
         outputs: &[Symbol],
         extents: Vec<(Symbol, usize)>,
-        mode: Mode,
+        behaviour: Behaviour,
     ) -> Result<Arc<Mutex<Inference>>, SessionError> {
         let outputs: IndexSet<Symbol> = outputs.iter().cloned().collect();
-        let key = (outputs.into_iter().collect::<Vec<_>>(), extents, mode);
+        let key = (outputs.into_iter().collect::<Vec<_>>(), extents, behaviour);
         if let Some(known) = self.inferences.get(&key) {
             return Ok(Arc::clone(&known));
         }
         // The cache is not locked during the preparation. If two threads prepare one inference, the first result stays.
         let stage: Symbol = "predict".into();
         let named: Vec<_> = key.0.iter().map(|node| (node.clone(), node.clone())).collect();
-        let request = Request::Inference { outputs: &named, extents: &key.1, mode };
+        let request = Request::Inference { outputs: &named, extents: &key.1, behaviour };
         let plan = self.planner.plan_for(&stage, &request)?;
         let prepared = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
         Ok(Arc::clone(&self.inferences.entry(key).or_insert(prepared)))

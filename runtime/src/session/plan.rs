@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use engine_core::ir::{Graph, Symbol};
 use engine_core::op::Registry;
-use engine_core::pipeline::{Evaluation, GenerateStage, Mode, RunStage, TrainStage};
+use engine_core::pipeline::{Behaviour, Evaluation, GenerateStage, RunStage, TrainStage};
 use engine_core::plan::Plan;
-use engine_core::stage::{Rows, SplitShape};
+use engine_core::stage::{Rows, ScaleStates, SplitShape};
 
 use super::error::{PlanError, SessionError};
 
@@ -65,8 +65,8 @@ pub enum Request<'r> {
         outputs: &'r [(Symbol, Symbol)],
         /// The values of named extents.
         extents: &'r [(Symbol, usize)],
-        /// Whether ops behave as in training.
-        mode: Mode,
+        /// How ops behave.
+        behaviour: Behaviour,
     },
     /// One step of a `Generate` stage with a cache.
     Decoding {
@@ -92,6 +92,8 @@ pub struct StagePlan {
     pub sums: Vec<Sum>,
     /// A state `i32[]` that holds 1 + the first step whose loss was NaN or infinite, 0 while there is none.
     pub nan_step: Option<Symbol>,
+    /// The states by which the stage scales its loss, if it does.
+    pub loss_scale: Option<ScaleStates>,
 }
 
 /// A state `f32[]` to which each step adds a metric of its rows, times their number.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use dashmap::DashMap;
 use engine_core::ir::{Symbol, Type};
-use engine_core::pipeline::Mode;
+use engine_core::pipeline::Behaviour;
 use indexmap::IndexMap;
 
 use super::batches::Ready;
@@ -14,7 +14,7 @@ use crate::device::DeviceBuffer;
 use crate::tensor::HostTensor;
 
 /// Prepared inferences by nodes, extents and mode. Threads that use different inferences do not wait for each other.
-pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>, Mode), Arc<Mutex<Inference>>>;
+pub(super) type Cache = DashMap<(Vec<Symbol>, Vec<(Symbol, usize)>, Behaviour), Arc<Mutex<Inference>>>;
 
 /// A plan with buffers for its plain inputs.
 pub(super) struct Inference {

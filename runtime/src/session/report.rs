@@ -1,5 +1,7 @@
 //! The report of a run as data. `--report` writes it as JSON.
 
+use std::fmt;
+
 use indexmap::IndexMap;
 use serde::Serialize;
 
@@ -132,6 +134,9 @@ pub struct StageReport {
     /// Why a training stage ended, and its best epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<TrainingEnd>,
+    /// The factor of the loss of a training stage in `f16`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScaleReport>,
     /// The last metrics.
     pub metrics: IndexMap<String, f64>,
     /// The texts of a `Generate` stage, with their prompts.
@@ -143,6 +148,23 @@ pub struct StageReport {
     pub peak_bytes: usize,
     /// Their division by purpose.
     pub memory: MemoryReport,
+}
+
+/// The factor of a scaled loss.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LossScaleReport {
+    /// The factor after the last step.
+    pub factor: f32,
+    /// Steps that were skipped, since their gradients were not finite.
+    pub skipped: u64,
+}
+
+impl fmt::Display for LossScaleReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LossScaleReport { factor, skipped } = self;
+        let steps = if *skipped == 1 { "1 step was".to_owned() } else { format!("{skipped} steps were") };
+        write!(f, "the loss scale is {factor} at the end; {steps} skipped for gradients that are not finite")
+    }
 }
 
 /// The device memory of a stage in bytes, by purpose.

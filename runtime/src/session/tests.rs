@@ -8,6 +8,7 @@ mod fake;
 mod kills;
 mod windows;
 
+use std::collections::HashSet;
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,6 +47,7 @@ fn train_stage() -> TrainStage {
         max_steps: None,
         loss: "loss".into(),
         mode: Mode::Train,
+        precision: MixedPrecision::F32,
         metrics: vec![],
         optimizer: None,
         state: vec![("w".into(), "w".into())],
@@ -61,7 +63,13 @@ fn train_stage() -> TrainStage {
 
 fn evaluation() -> Evaluation {
     let metrics = vec![("error".into(), "loss".into())];
-    Evaluation { data: split("data", "test"), batch: 2, mode: Mode::Eval, metrics }
+    Evaluation {
+        data: split("data", "test"),
+        batch: 2,
+        mode: Mode::Eval,
+        precision: MixedPrecision::F32,
+        metrics,
+    }
 }
 
 fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
@@ -75,6 +83,9 @@ fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
         seed: 7,
         matmul: Precision::default(),
         numerics: Default::default(),
+        precision: MixedPrecision::F32,
+        full_precision: HashSet::new(),
+        recomputed: vec![],
         deterministic: false,
         data: vec![DataDecl { name: "data".into(), source: "test".into(), options: vec![], span: None }],
         inputs: vec![InputDecl { name: "x".into(), from: Some(("data".into(), "x".into())), span: None }],
@@ -385,6 +396,7 @@ fn a_run_stage_takes_its_inputs_from_the_data() {
     let run_stage = RunStage {
         steps: 1,
         mode: Mode::Eval,
+        precision: MixedPrecision::F32,
         outputs: vec![("y".into(), "y".into())],
         gradients: vec![],
         loss: None,

@@ -30,7 +30,9 @@ pub(super) fn classes_of_outputs(
     let mut known = trained.values().map(|names| &names.classes).filter(|classes| !classes.is_empty());
     let (Some(names), None) = (known.next(), known.next()) else { return Ok(classes) };
     let extents = [(fed.rows.clone(), stage.batch.max(1))];
-    let Ok(graph) = inference(pipeline, &stage.outputs, &extents, stage.mode) else { return Ok(classes) };
+    let Ok(graph) = inference(pipeline, &stage.outputs, &extents, (stage.mode, stage.precision)) else {
+        return Ok(classes);
+    };
     let graph = primitives(&graph, registry);
     for (output, value) in &graph.outputs {
         let ty = graph.ty(*value);

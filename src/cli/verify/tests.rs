@@ -116,7 +116,11 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
     let Program { pipeline, registry } = engine.read("chain.ron", text).unwrap();
     let pipeline = Arc::new(pipeline);
     let planner = CompilingPlanner::new(pipeline, registry, Options::default());
-    let request = Request::Inference { outputs: &[("y".into(), "y".into())], extents: &[], mode: Mode::Eval };
+    let request = Request::Inference {
+        outputs: &[("y".into(), "y".into())],
+        extents: &[],
+        behaviour: Mode::Eval.into(),
+    };
     let compiled = planner.compile(&request).unwrap().compiled;
     let [kernel] = &compiled.plan.kernels[..] else { panic!("{}", compiled.kernels_text()) };
 
@@ -141,7 +145,7 @@ fn compiled(text: &str, outputs: &[&str]) -> Compiled {
     let pipeline = Arc::new(pipeline);
     let planner = CompilingPlanner::new(pipeline, registry, Options::default());
     let named: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
-    let request = Request::Inference { outputs: &named, extents: &[], mode: Mode::Eval };
+    let request = Request::Inference { outputs: &named, extents: &[], behaviour: Mode::Eval.into() };
     planner.compile(&request).unwrap().compiled
 }
 

@@ -8,7 +8,7 @@ use crate::diag::{Code, Diagnostics, Spanned};
 use crate::front::fields::suggestion;
 use crate::front::{Ron, entries};
 use crate::ir::{Attrs, Builder, Graph, InputKind, Type, Value};
-use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeIssue, TypeRule};
+use crate::op::{Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, Rounding, TypeIssue, TypeRule};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -143,7 +143,10 @@ fn register(function: Function, registry: &mut Registry) {
 
 /// A function as an op.
 fn op_form(function: &Arc<Function>, scope: Arc<Registry>) -> OpForm {
-    let input = |input: &Input| InputSpec::required(&input.name, "an operand");
+    let input = |input: &Input| match input.default {
+        Some(_) => InputSpec::optional(&input.name, "an operand"),
+        None => InputSpec::required(&input.name, "an operand"),
+    };
     let inferring = function.clone();
     let (expanding, expanding_scope) = (function.clone(), scope.clone());
     OpForm {
@@ -166,6 +169,7 @@ fn op_form(function: &Arc<Function>, scope: Arc<Registry>) -> OpForm {
         check: GradCheck::None { why: "made of ops that are checked" },
         examples: vec![],
         role: Role::Function,
+        rounding: Rounding::Never,
     }
 }
 

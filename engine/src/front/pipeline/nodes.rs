@@ -21,6 +21,8 @@ pub(super) struct NodeDef {
     pub(super) ty: Option<TypeExpr>,
     /// Whether it is kept in kernels of its own.
     pub(super) no_fuse: bool,
+    /// Whether it is computed in `f32` in each precision.
+    pub(super) full_precision: bool,
 }
 
 /// Nodes as a map from names to expressions, as a list of nodes in full, or as a list of both.
@@ -60,19 +62,22 @@ fn expressions(value: &Ron, diags: &mut Diagnostics) -> Vec<NodeDef> {
     let define = |(name, value): (Spanned<String>, &Ron)| {
         let named = check_name(&name, diags);
         let expr = read_expr(value, diags);
-        named.map(|()| NodeDef { name, expr, ty: None, no_fuse: false })
+        named.map(|()| NodeDef { name, expr, ty: None, no_fuse: false, full_precision: false })
     };
     pairs.into_iter().filter_map(define).collect()
 }
 
-/// `(name: "h", op: "relu", inputs: ["x"], attrs: {"axis": 1}, type: "f32[B, 4]", fuse: Never)`; `expr` may stand for
-/// op, inputs and attrs.
+/// `(name: "h", op: "relu", inputs: ["x"], attrs: {"axis": 1}, type: "f32[B, 4]", fuse: Never, precision: F32)`; `expr`
+/// may stand for op, inputs and attrs.
 fn full_node(value: &Ron, diags: &mut Diagnostics) -> Option<NodeDef> {
     let mut fields = Fields::of(value, "a node", diags)?;
     let name = fields.required("name").and_then(|v| v.word("the name of a node", diags));
     let ty = fields.optional("type").and_then(|v| parse_type(v.string("a type", diags)?, diags));
     let choices = [("Auto", false), ("Never", true)];
     let no_fuse = fields.optional("fuse").map_or(Some(false), |v| v.choice("`fuse`", &choices, diags));
+    let choices = [("Auto", false), ("F32", true)];
+    let full_precision =
+        fields.optional("precision").map_or(Some(false), |v| v.choice("`precision`", &choices, diags));
     let expr = match fields.optional("expr") {
         Some(expr) => read_expr(expr, diags),
         None => full_call(&mut fields, diags),
@@ -80,7 +85,7 @@ fn full_node(value: &Ron, diags: &mut Diagnostics) -> Option<NodeDef> {
     fields.finish(diags);
     let name = name.map(|name| Spanned::new(name.span, name.value.to_owned()))?;
     check_name(&name, diags)?;
-    Some(NodeDef { name, expr, ty, no_fuse: no_fuse? })
+    Some(NodeDef { name, expr, ty, no_fuse: no_fuse?, full_precision: full_precision? })
 }
 
 /// Op, inputs and attributes of a node in full, as the call that they stand for.

@@ -121,13 +121,13 @@ impl Scope {
             self.names.insert(owner, layer.unwrap_or(Meaning::Faulty));
         }
         for i in order {
-            let NodeDef { name, expr: Some(expr), ty, no_fuse } = &defs[i] else {
+            let NodeDef { name, expr: Some(expr), ty, no_fuse, full_precision } = &defs[i] else {
                 continue;
             };
             builder.set_no_fuse(no_fuse.then(|| name.as_str().into()));
             let (names, written) = (&self.names, &mut written);
             let mut typing = Typing { builder, names, dims, faulty_ops, written, around, diags };
-            let Some(value) = typing.define(name, expr) else { continue };
+            let Some(value) = typing.define_in(name, expr, *full_precision) else { continue };
             if let Some(ty) = ty
                 && let Some(declared) = resolve(ty, Constants { names: &self.names, dims }, diags)
             {

@@ -11,7 +11,9 @@ mod training;
 use super::*;
 use crate::diag::Look;
 use crate::ir::{Attr, DType, Dim, E, Literal, Type};
-use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, TypeIssue, TypeRule};
+use crate::op::{
+    AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Role, Rounding, TypeIssue, TypeRule,
+};
 use crate::pipeline::{Schedule, TrainStage};
 use crate::work::counted::{assert_linear, work_of};
 use expect_test::{Expect, expect};
@@ -37,6 +39,7 @@ fn op(name: &str, inputs: &[&str], attrs: Vec<AttrSpec>, types: TypeRule) -> OpF
         check: GradCheck::None { why: "a stand-in" },
         examples: vec![],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 
@@ -248,8 +251,8 @@ fn mnist_as_a_pipeline() {
         ParamDecl { name: "b1", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256)] }, init: Zeros
         ParamDecl { name: "w2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(256), Fixed(10)] }, init: Uniform { low: -0.1, high: 0.1 }
         ParamDecl { name: "b2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(10)] }, init: Zeros
-        Stage { name: "train", kind: TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", mode: Train, metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10.0 }, decay_bias: true, groups: [] }), state: [], clip_norm: Some(1.0), clip_value: None, last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }), monitor: Some(Monitor { metric: "accuracy", goal: Max }), early_stop: Some(EarlyStop { patience: 3, min_delta: 0.0, restore_best: false }), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) }
-        Stage { name: "test", kind: Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, metrics: [("accuracy", "accuracy")] }
+        Stage { name: "train", kind: TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", mode: Train, precision: F32, metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10.0 }, decay_bias: true, groups: [] }), state: [], clip_norm: Some(1.0), clip_value: None, last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, precision: F32, metrics: [("accuracy", "accuracy")] }), monitor: Some(Monitor { metric: "accuracy", goal: Max }), early_stop: Some(EarlyStop { patience: 3, min_delta: 0.0, restore_best: false }), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) }
+        Stage { name: "test", kind: Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, precision: F32, metrics: [("accuracy", "accuracy")] }
         Stage { name: "save", kind: SaveStage { path: "mnist.safetensors" }
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }

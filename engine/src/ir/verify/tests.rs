@@ -5,7 +5,9 @@ mod primitives;
 
 use super::*;
 use crate::ir::{Attr, Attrs, Body, E, Inst, Literal, NodeId, Scalar, Unary, parse};
-use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
+use crate::op::{
+    AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, Rounding, TypeRule,
+};
 use expect_test::{Expect, expect};
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ fn registry() -> Registry {
         check: GradCheck::None { why: "it is linear" },
         examples: vec![],
         role: Role::Plain,
+        rounding: Rounding::Never,
     });
     registry
 }

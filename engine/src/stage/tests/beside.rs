@@ -3,7 +3,7 @@
 use super::*;
 
 /// The pipeline with an average of its parameter, a running mean of the inputs, and counters that may be read by it.
-fn averaging(registry: &Registry) -> Pipeline {
+pub fn averaging(registry: &Registry) -> Pipeline {
     let text = "
         graph fit {
           input x: f32[B]
@@ -42,7 +42,7 @@ fn links(states: &[&str]) -> Vec<(Symbol, Symbol)> {
 
 const STATES: [&str; 4] = ["average", "mean", "seen", "count"];
 
-fn beside(accumulate: usize) -> TrainStage {
+pub fn beside(accumulate: usize) -> TrainStage {
     TrainStage { accumulate, state: links(&STATES), ..stage(Schedule::constant(0.1), None) }
 }
 

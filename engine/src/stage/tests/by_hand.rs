@@ -55,6 +55,7 @@ fn a_run_stage_carries_state_and_binds_its_extents() {
     let stage = RunStage {
         steps: 3,
         mode: Mode::Eval,
+        precision: MixedPrecision::F32,
         outputs: vec![("mistake".into(), "mistake".into())],
         gradients: vec![],
         loss: None,
@@ -93,6 +94,7 @@ fn a_run_stage_gives_gradients_by_parameters_inputs_and_nodes() {
     let stage = RunStage {
         steps: 1,
         mode: Mode::Eval,
+        precision: MixedPrecision::F32,
         outputs: vec![("mistake".into(), "mistake".into())],
         gradients: ["w", "x", "error"].map(by).to_vec(),
         loss: Some("loss".into()),

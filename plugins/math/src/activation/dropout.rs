@@ -8,6 +8,7 @@ use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue};
 /// of stored.
 pub fn dropout() -> OpForm {
     OpForm::new("dropout", "Replaces random elements by zero and scales up the others.")
+        .follows_operands()
         .input("x", "any shape")
         .attr(AttrSpec::float("p", "the probability of a zero", 0.5))
         .attr(AttrSpec::mode("train", "whether to drop anything; by default in training stages alone"))

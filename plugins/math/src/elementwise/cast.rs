@@ -8,6 +8,7 @@ use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, Lowering, OpForm};
 /// NaN becomes 0. Any type becomes a truth value by `x != 0`.
 pub fn cast() -> OpForm {
     OpForm::new("cast", "Converts to another element type.")
+        .follows_operands()
         .input("x", "any shape and element type")
         .attr(AttrSpec::must("dtype", "the element type of the result", AttrKind::DType))
         .attr(AttrSpec::flag(

@@ -4,7 +4,7 @@ use super::*;
 use engine_core::fusion::{Kernel, KernelBody};
 use engine_core::op::kernel::{Elements, KernelCall, Share};
 use engine_core::op::{
-    Grad, GradCheck, InputSpec, KernelForm, Lower, OpForm, Role, RowFold, RowReduction, TypeRule,
+    Grad, GradCheck, InputSpec, KernelForm, Lower, OpForm, Role, Rounding, RowFold, RowReduction, TypeRule,
 };
 
 /// Whole numbers, whose sums and products are exact in f32; many are equal.
@@ -147,6 +147,7 @@ fn even_sum(role: fn(RowReduction) -> Role) -> OpForm {
         check: GradCheck::None { why: "a test" },
         examples: vec![],
         role: role(monoid),
+        rounding: Rounding::Never,
     }
 }
 

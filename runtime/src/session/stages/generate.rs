@@ -57,7 +57,8 @@ impl Runnable for GenerateStage {
             return compiling.compile(&Request::Decoding { stage: self, extents: &extents, n_new: 1 });
         }
         let outputs = [(self.logits.clone(), self.logits.clone())];
-        compiling.compile(&Request::Inference { outputs: &outputs, extents: &extents, mode: self.mode })
+        let behaviour = (self.mode, self.precision).into();
+        compiling.compile(&Request::Inference { outputs: &outputs, extents: &extents, behaviour })
     }
 
     fn files(&self) -> Vec<(&Path, &'static Format)> {

@@ -28,6 +28,7 @@ impl Runnable for PredictStage {
         let nodes = self.outputs.iter().map(|(_, node)| (node.clone(), node.clone()));
         let outputs: IndexMap<Symbol, Symbol> = nodes.collect();
         let (outputs, extents) = (&Vec::from_iter(outputs)[..], &[(fed.rows, n_rows)][..]);
-        compiling.compile(&Request::Inference { outputs, extents, mode: self.mode })
+        let behaviour = (self.mode, self.precision).into();
+        compiling.compile(&Request::Inference { outputs, extents, behaviour })
     }
 }

@@ -72,7 +72,12 @@ impl Runnable for SearchStage {
         let pipeline = checking.pipeline;
         let batch = self.batch.min(queries.n_rows.max(1));
         let extents = search_extents(pipeline, &queries, base.n_rows, batch);
-        let graph = checking.planned(stage::inference(pipeline, &named(self), &extents, self.mode))?;
+        let graph = checking.planned(stage::inference(
+            pipeline,
+            &named(self),
+            &extents,
+            (self.mode, self.precision),
+        ))?;
         for (id, _) in graph.inputs().filter(|(_, kind)| *kind == InputKind::Data) {
             let output = &graph.nodes[id].outputs[0];
             let decl = pipeline.inputs.iter().find(|decl| decl.name == output.name);
@@ -90,8 +95,8 @@ impl Runnable for SearchStage {
         let (base, queries) = ((compiling.shape)(&base)?, (compiling.shape)(&queries)?);
         let n_rows = self.batch.min(queries.n_rows);
         let extents = search_extents(compiling.pipeline(), &queries, base.n_rows, n_rows);
-        let (outputs, mode) = (&named(self)[..], self.mode);
-        compiling.compile(&Request::Inference { outputs, extents: &extents, mode })
+        let (outputs, behaviour) = (&named(self)[..], (self.mode, self.precision).into());
+        compiling.compile(&Request::Inference { outputs, extents: &extents, behaviour })
     }
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
@@ -185,8 +190,8 @@ impl Session {
         let (base_shape, queries) = (self.resident.shape(base)?, self.resident.shape(queries)?);
         let is_query = |field: &Symbol| queries.fields.iter().any(|(known, _)| known == field);
         let extents = search_extents(&self.pipeline, &queries, base_shape.n_rows, n_rows);
-        let (outputs, mode) = (&named(search)[..], search.mode);
-        let request = Request::Inference { outputs, extents: &extents, mode };
+        let (outputs, behaviour) = (&named(search)[..], (search.mode, search.precision).into());
+        let request = Request::Inference { outputs, extents: &extents, behaviour };
         let plan = self.planner.plan_for(stage, &request)?.plan;
         self.state.ensure_all(&plan).map_err(|error| error.of_plan(&plan))?;
         let executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed);

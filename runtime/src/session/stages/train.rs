@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use engine_core::compile::Compiled;
 use engine_core::ir::Symbol;
 use engine_core::pipeline::{Monitor, SplitRef, TrainStage};
-use engine_core::stage::{self, SplitShape, monitored};
+use engine_core::stage::{self, ScaleStates, SplitShape, monitored};
 
 use super::batch_steps::BatchSteps;
 use super::evaluate;
@@ -27,7 +27,9 @@ use crate::session::event::Event;
 use crate::session::layout::Layout;
 use crate::session::order::Order;
 use crate::session::plan::Request;
-use crate::session::report::{BestEpoch, EndReason, EpochReport, MemoryReport, StageReport, TrainingEnd};
+use crate::session::report::{
+    BestEpoch, EndReason, EpochReport, LossScaleReport, MemoryReport, StageReport, TrainingEnd,
+};
 use crate::session::rows::DataInputs;
 use best::Best;
 use rates::Rates;
@@ -60,7 +62,11 @@ impl Runnable for TrainStage {
             Ok(()) => {
                 let is_restored = training.restore_best(session)?;
                 let end = training.end(is_restored);
-                Ok(Some(training.report(Some(end))))
+                let loss_scale = training.loss_scale(session)?;
+                if let Some(scale) = &loss_scale {
+                    tell(&Event::Note(&scale.to_string()));
+                }
+                Ok(Some(StageReport { loss_scale, ..training.report(Some(end)) }))
             }
             Err(error) => {
                 Err(Stopped { error: Box::new(error), report: Some(Box::new(training.report(None))) })
@@ -248,6 +254,7 @@ impl<'p> Training<'p> {
         session.trained.names = names;
         self.note_progress(session);
         session.state.zero(&self.batches.nan_step)?;
+        session.state.zero(self.batches.loss_scale.iter().flat_map(ScaleStates::all))?;
         self.batches.reset_sums(&session.state)
     }
 
@@ -274,6 +281,14 @@ impl<'p> Training<'p> {
             n_epochs: self.n_steps.div_ceil(per_epoch),
             best,
         }
+    }
+
+    /// The factor of the loss after the last step.
+    fn loss_scale(&self, session: &Session) -> Result<Option<LossScaleReport>, SessionError> {
+        let Some(states) = &self.batches.loss_scale else { return Ok(None) };
+        let factor = f32::from_le_bytes(session.state.word(&states.factor)?);
+        let taken = i32::from_le_bytes(session.state.word(&states.taken)?);
+        Ok(Some(LossScaleReport { factor, skipped: self.step - taken as u64 }))
     }
 
     fn report(self, end: Option<TrainingEnd>) -> StageReport {

@@ -87,7 +87,7 @@ impl Planner for FakePlanner {
             Request::Training { data, rows, .. } => Ok(self.training(data, rows)),
             Request::Applying { .. } => Err("no step of several batches is taken here".into()),
             Request::Evaluation { scope, data, rows, .. } => Ok(self.evaluation(scope, data, rows)),
-            Request::Inference { outputs, extents, mode } => inference(outputs, extents, mode),
+            Request::Inference { outputs, extents, behaviour } => inference(outputs, extents, behaviour.mode),
             Request::Decoding { .. } => Err("no text is written here".into()),
             Request::Running(stage) => inference(&stage.outputs, &stage.dims, stage.mode),
         }
@@ -108,7 +108,7 @@ impl FakePlanner {
         ];
         let plan = plan(self.named("train", rows), buffers, &[("loss", 4)]);
         let sums = vec![sum("loss", "sum.loss")];
-        StagePlan { plan, graph: no_graph(), sums, nan_step: Some("nan".into()) }
+        StagePlan { plan, graph: no_graph(), sums, nan_step: Some("nan".into()), loss_scale: None }
     }
 
     fn evaluation(&self, scope: &str, data: &SplitShape, rows: Rows) -> StagePlan {
@@ -119,7 +119,13 @@ impl FakePlanner {
             buffer(&total, InputKind::State, DType::F32, &[]),
         ];
         let plan = plan(self.named(scope, rows), buffers, &[]);
-        StagePlan { plan, graph: no_graph(), sums: vec![sum("error", &total)], nan_step: None }
+        StagePlan {
+            plan,
+            graph: no_graph(),
+            sums: vec![sum("error", &total)],
+            nan_step: None,
+            loss_scale: None,
+        }
     }
 }
 
@@ -141,7 +147,7 @@ fn inference(
         y,
     ];
     let plan = plan("infer".to_string(), buffers, &[("y", 2)]);
-    Ok(StagePlan { plan, graph: no_graph(), sums: vec![], nan_step: None })
+    Ok(StagePlan { plan, graph: no_graph(), sums: vec![], nan_step: None, loss_scale: None })
 }
 
 impl Device for FakeDevice {

@@ -8,6 +8,7 @@ pub(super) use params::{ParamDef, read_param_defs};
 use super::dims::Dims;
 use super::nodes::{call_of, references, split_owner, walk};
 use super::op_names::{is_when, op_name, unary_op_name};
+use super::typing::Manner;
 use crate::diag::{Diagnostics, Spanned};
 use crate::front::{Ron, entries};
 use crate::ir::{Attrs, Symbol};
@@ -42,6 +43,8 @@ pub(super) struct Function {
 pub(super) struct Input {
     pub(super) name: Symbol,
     pub(super) pattern: Option<TypePattern>,
+    /// The value of an operand that may be left out.
+    pub(super) default: Option<Expr>,
 }
 
 /// A node of a function.
@@ -52,6 +55,7 @@ pub(super) struct FunctionNode {
     /// Its declared type.
     pub(super) ty: Option<TypeExpr>,
     pub(super) no_fuse: bool,
+    pub(super) full_precision: bool,
 }
 
 /// A layer as declared: its name, and the function with its settings.
@@ -67,8 +71,7 @@ pub(super) struct LayerDef {
 pub(super) struct Layer {
     pub(super) function: FunctionForm,
     pub(super) attrs: Attrs,
-    /// The number of copies, each with parameters of its own.
-    pub(super) repeat: Option<usize>,
+    pub(super) manner: Manner,
     /// The path with which its parameters begin.
     pub(super) owner: Symbol,
 }
@@ -101,7 +104,8 @@ impl Function {
     pub(super) fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let nodes = self.nodes.iter().map(|node| &node.expr);
         let updates = self.updates.iter().map(|(_, expr)| expr);
-        nodes.chain(updates).chain(self.outputs.iter().map(|(_, expr)| expr))
+        let defaults = self.inputs.iter().filter_map(|input| input.default.as_ref());
+        nodes.chain(defaults).chain(updates).chain(self.outputs.iter().map(|(_, expr)| expr))
     }
 
     /// Names of ops and functions that it calls, with repetition.

@@ -45,7 +45,7 @@ impl Function {
         let order = sort(&nodes, &names_of(&layers), diags);
         let places: Vec<(String, Span)> = inputs
             .iter()
-            .map(|(name, _)| name)
+            .map(|(name, ..)| name)
             .chain(extents.iter().map(|(name, _)| name))
             .chain(params.iter().map(|param| &param.name))
             .chain(layers.iter().map(|layer| &layer.name))
@@ -53,8 +53,7 @@ impl Function {
             .map(|name| (name.value.clone(), name.span))
             .collect();
         report_names(&places, diags);
-        let inputs = inputs.into_iter().map(|(name, pattern)| Input { name: name.as_str().into(), pattern });
-        let (inputs, nodes) = (inputs.collect(), in_order(nodes, &order));
+        let (inputs, nodes) = (inputs.into_iter().map(Input::from).collect(), in_order(nodes, &order));
         let dims = dims.clone();
         let function = Function {
             name,
@@ -84,28 +83,55 @@ fn report_names(places: &[(String, Span)], diags: &mut Diagnostics) {
     }
 }
 
-type Written = (Spanned<String>, Option<TypePattern>);
+/// An operand as written: its name, the pattern of its type, its value if it is left out.
+type Written = (Spanned<String>, Option<TypePattern>, Option<Expr>);
 
-/// `["x", "y"]`, or with patterns of their types: `{"x": "[..., D]"}`.
+impl From<Written> for Input {
+    fn from((name, pattern, default): Written) -> Input {
+        Input { name: name.as_str().into(), pattern, default }
+    }
+}
+
+/// `["x", "y"]`, or with patterns of their types: `{"x": "[..., D]", "h": (type: "[D]", default: "zeros(shape=[D])")}`.
 fn read_inputs(value: &Ron, diags: &mut Diagnostics) -> Vec<Written> {
     let named = |name: Spanned<&str>, diags: &mut Diagnostics| {
         let name = Spanned::new(name.span, name.value.to_owned());
         check_name(&name, diags).map(|()| name)
     };
     if matches!(value.kind, RonKind::Map(_) | RonKind::Struct { .. }) {
-        let mut inputs = vec![];
+        let mut inputs: Vec<Written> = vec![];
         for (name, value) in entries(value, "`inputs`", diags).unwrap_or_default() {
-            let pattern = value.string("a pattern", diags).and_then(|text| parse_pattern(text, diags));
-            inputs.extend(named(name, diags).map(|name| (name, pattern)));
+            let (pattern, default) = read_operand(value, diags);
+            let follows_optional = inputs.last().is_some_and(|(_, _, default)| default.is_some());
+            if follows_optional && default.is_none() {
+                let message = format!("`{}` follows an operand that may be left out", name.value);
+                diags.error(Code::E0401, name.span, message).help("put required operands first");
+            }
+            inputs.extend(named(name, diags).map(|name| (name, pattern, default)));
         }
         return inputs;
     }
     let items = value.items("`inputs`", diags).unwrap_or_default();
     let words = items.iter().filter_map(|item| {
         let word = item.word("the name of an operand", diags)?;
-        named(word, diags).map(|name| (name, None))
+        named(word, diags).map(|name| (name, None, None))
     });
     words.collect()
+}
+
+/// The pattern of an operand, and its value if it is left out.
+fn read_operand(value: &Ron, diags: &mut Diagnostics) -> (Option<TypePattern>, Option<Expr>) {
+    let pattern = |value: &Ron, diags: &mut Diagnostics| {
+        value.string("a pattern", diags).and_then(|text| parse_pattern(text, diags))
+    };
+    if !matches!(value.kind, RonKind::Map(_) | RonKind::Struct { .. }) {
+        return (pattern(value, diags), None);
+    }
+    let Some(mut fields) = Fields::of(value, "an operand", diags) else { return (None, None) };
+    let ty = fields.required("type").and_then(|value| pattern(value, diags));
+    let default = fields.optional("default").and_then(|value| read_expr(value, diags));
+    fields.finish(diags);
+    (ty, default)
 }
 
 fn read_params(value: &Ron, diags: &mut Diagnostics) -> Vec<ParamDef> {
@@ -202,8 +228,8 @@ fn read_outputs(fields: &mut Fields, diags: &mut Diagnostics) -> Vec<(String, Ex
 fn in_order(nodes: Vec<NodeDef>, order: &[usize]) -> Vec<FunctionNode> {
     let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
     let taken = order.iter().filter_map(|&i| nodes[i].take());
-    let node = |NodeDef { name, expr, ty, no_fuse }: NodeDef| {
-        Some(FunctionNode { name: name.as_str().into(), expr: expr?, ty, no_fuse })
+    let node = |NodeDef { name, expr, ty, no_fuse, full_precision }: NodeDef| {
+        Some(FunctionNode { name: name.as_str().into(), expr: expr?, ty, no_fuse, full_precision })
     };
     taken.filter_map(node).collect()
 }

@@ -3,6 +3,7 @@
 use super::reader::StageReader;
 use crate::diag::{Span, Spanned};
 use crate::front::{Fields, Ron};
+use crate::pipeline::MixedPrecision;
 
 /// The fields of a group, to be read one by one. [`StageFields::finish`] must come last.
 ///
@@ -61,6 +62,12 @@ impl<'f, 'a> StageFields<'f, 'a> {
             Some(value) => read(self.reader, value, &format!("`{name}`")).map(Some),
             None => Some(None),
         }
+    }
+
+    /// The field `precision`, by default that of the pipeline.
+    pub fn precision(&mut self) -> Option<MixedPrecision> {
+        let default = self.reader.pipeline().precision;
+        self.or("precision", default, StageReader::precision)
     }
 
     /// The place of a field's value, if it is given.

@@ -32,6 +32,7 @@ impl StageReader<'_> {
         let tokenizer = fields.optional("tokenizer", StageReader::file);
         let write = fields.optional("write", StageReader::file);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
+        let precision = fields.precision();
         fields.finish();
         let sampling = Sampling { temperature: temperature?, top_k: top_k?, top_p: top_p? };
         let (prompts, length, stop, context) = (prompts?, length?, stop?, context?);
@@ -49,6 +50,7 @@ impl StageReader<'_> {
             tokenizer,
             write,
             mode: mode?,
+            precision: precision?,
         })
     }
 

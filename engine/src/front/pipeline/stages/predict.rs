@@ -24,9 +24,10 @@ impl StageReader<'_> {
         let known = outputs.as_deref();
         let classes = fields.or("classes", vec![], |reader, value, _| reader.classes(value, known));
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
+        let precision = fields.precision();
         fields.finish();
-        let (batch, mode, classes) = (batch?, mode?, classes?);
-        let predict = PredictStage { batch, mode, outputs: outputs?, classes };
+        let (batch, mode, precision, classes) = (batch?, mode?, precision?, classes?);
+        let predict = PredictStage { batch, mode, precision, outputs: outputs?, classes };
         let used = predict.outputs.iter().map(|(_, node)| node);
         self.check_feeds(used, &Feeds::batches(value.span, None));
         Some(predict)

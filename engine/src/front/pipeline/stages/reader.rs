@@ -4,13 +4,14 @@ use super::super::declarations::read_path;
 use super::super::dims::Dims;
 use super::super::functions::Functions;
 use super::super::names::Meaning;
+use super::super::precision::read_precision;
 use super::super::scope::Scope;
 use crate::diag::{Code, Diagnostics, Span, Spanned, nearest};
 use crate::front::fields::{report_unknown, suggestion};
 use crate::front::{Ron, RonKind, entries};
 use crate::ir::{InputKind, Symbol, Value};
 use crate::op::Registry;
-use crate::pipeline::{Mode, Pipeline, SplitRef, Stage, StageIssue};
+use crate::pipeline::{MixedPrecision, Mode, Pipeline, SplitRef, Stage, StageIssue};
 use std::collections::{HashMap, HashSet};
 
 /// The largest count: steps, epochs, rows of a batch.
@@ -116,6 +117,11 @@ impl StageReader<'_> {
     /// Whether ops behave as in training: `Train` or `Eval`.
     pub fn mode(&mut self, value: &Ron, what: &str) -> Option<Mode> {
         value.choice(what, &[("Train", Mode::Train), ("Eval", Mode::Eval)], self.diags)
+    }
+
+    /// The precision of a stage: `F32`, `Bf16` or `F16`.
+    pub fn precision(&mut self, value: &Ron, what: &str) -> Option<MixedPrecision> {
+        read_precision(value, what, self.diags)
     }
 
     /// A whole number of at least 1.

@@ -28,11 +28,12 @@ impl StageReader<'_> {
         let dims = fields.or("dims", vec![], StageReader::dims);
         let inputs = fields.or("inputs", vec![], StageReader::inputs);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
+        let precision = fields.precision();
         fields.finish();
         let (outputs, gradients) = outputs?;
-        let (steps, mode, loss) = (steps?, mode?, loss?);
+        let (steps, mode, precision, loss) = (steps?, mode?, precision?, loss?);
         let (state, dims, inputs) = (state?, dims?, inputs?);
-        let run = RunStage { steps, mode, outputs, gradients, loss, state, dims, inputs };
+        let run = RunStage { steps, mode, precision, outputs, gradients, loss, state, dims, inputs };
         let used = run.outputs.iter().chain(&run.gradients).chain(&run.state).map(|(_, node)| node);
         let used = used.chain(&run.loss);
         self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: false, dims: &run.dims });

@@ -28,6 +28,7 @@ impl StageReader<'_> {
             fields.optional("distances", |reader, v, what| reader.found(v, what, DType::is_float));
         let write = fields.or("write", (None, None), StageReader::files);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
+        let precision = fields.precision();
         fields.finish();
         let (ids, distances, (ids_file, distances_file)) = (ids?, distances?, write?);
         if distances_file.is_some() && distances.is_none() {
@@ -42,7 +43,8 @@ impl StageReader<'_> {
         }
         let nodes = [(Some(&ids), ids_file), (distances.as_ref(), distances_file)];
         let write = nodes.into_iter().filter_map(|(node, file)| Some((node?.clone(), file?))).collect();
-        let search = SearchStage { data: data?, batch: batch?, mode: mode?, ids, distances, write };
+        let (data, batch, mode, precision) = (data?, batch?, mode?, precision?);
+        let search = SearchStage { data, batch, mode, precision, ids, distances, write };
         let [_, queries] = search.splits();
         self.check_feeds(search.outputs(), &Feeds::batches(value.span, Some(&queries)));
         Some(search)

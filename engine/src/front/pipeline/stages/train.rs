@@ -40,7 +40,8 @@ impl StageReader<'_> {
         let last_batch =
             fields.or("last_batch", default, |reader, v, what| reader.last_batch(v, what, accumulates));
         let mode = fields.or("mode", Mode::Train, StageReader::mode);
-        let evaluate = fields.optional("evaluate", StageReader::evaluation);
+        let precision = fields.precision();
+        let evaluate = fields.optional("evaluate", |reader, v, _| reader.evaluation_in(v, precision));
         let monitor = fields.optional("monitor", StageReader::monitor);
         let early_stop = fields.optional("early_stop", StageReader::early_stop);
         let mut best = None;
@@ -51,8 +52,8 @@ impl StageReader<'_> {
         fields.expect_evaluation(judging);
         fields.finish();
 
-        let span = value.head().map_or(value.span, |head| head.span);
         if !has_optimizer {
+            let span = value.head().map_or(value.span, |head| head.span);
             // Unreadable updates count as some.
             self.check_update(span, state.as_ref().is_none_or(|state| !state.is_empty()), accumulates);
         }
@@ -64,6 +65,7 @@ impl StageReader<'_> {
             max_steps: max_steps?,
             loss: loss?,
             mode: mode?,
+            precision: precision?,
             metrics: metrics?,
             optimizer: optimizer?,
             state: state?,

@@ -7,10 +7,10 @@
 use super::super::constants::Constants;
 use super::super::function::{Function, FunctionForm, FunctionNode, Layer, LayerDef};
 use super::super::names::{Meaning, Names};
-use super::super::nodes::Setting;
 use super::super::params::{declare, exists};
 use super::super::settings;
 use super::super::types::{EXTENT_HELP, resolve};
+use super::manner::Manner;
 use super::pattern::bind_operand;
 use super::reports::{check_declared, report_unknown_op};
 use super::state::{FunctionCall, Naming, Operand, Typing};
@@ -24,8 +24,6 @@ use std::sync::Arc;
 
 /// How many nodes all calls of functions may stand for.
 const MAX_NODES: usize = 1 << 21;
-/// How often a call may be repeated.
-const MAX_REPEAT: i64 = 1 << 16;
 
 impl Typing<'_, '_> {
     /// The function or layer that a call names, with its settings; nothing for an op.
@@ -42,9 +40,9 @@ impl Typing<'_, '_> {
             let name = self.named_by_setting(callee)?;
             self.builder.registry().form::<FunctionForm>(name).cloned()
         })?;
-        Some(self.repeat_of(named).and_then(|(repeat, given)| {
+        Some(self.manner_of(named).and_then(|(manner, given)| {
             let attrs = settings::read(&function.form, &given, callee.span, self.constants(), self.diags)?;
-            Some(FunctionCall { function, attrs, repeat, owner: None })
+            Some(FunctionCall { function, attrs, manner, owner: None })
         }))
     }
 
@@ -59,9 +57,9 @@ impl Typing<'_, '_> {
                 .help("settings are given where the layer is declared");
             return None;
         }
-        let Layer { function, attrs, repeat, owner } = layer;
+        let Layer { function, attrs, manner, owner } = layer;
         let (function, attrs, owner) = (function.clone(), attrs.clone(), Some(owner.clone()));
-        Some(FunctionCall { function, attrs, repeat: *repeat, owner })
+        Some(FunctionCall { function, attrs, manner: *manner, owner })
     }
 
     /// The function of that name.
@@ -89,14 +87,46 @@ impl Typing<'_, '_> {
         };
         let place = self.place_of(call, &path);
         let n_carried = form.outputs.len();
-        if call.repeat.is_some() && n_carried > inputs.len() {
+        if (call.manner.repeat, call.manner.over) != (None, None) && n_carried > inputs.len() {
             let message = format!("`{}` cannot be repeated: it has more results than operands", form.name);
             self.diags
                 .error(Code::E0404, span, message)
                 .help("each result becomes an operand of the next call");
             return None;
         }
-        let copies: Vec<Place> = match call.repeat {
+        let first = self.builder.graph.nodes.len();
+        let written = match call.manner.over {
+            Some(axis) => self.write_over((call, axis), &place, inputs.clone(), span)?,
+            None => self.write_copies(call, (&place, &path, port), &mut inputs, span),
+        };
+        let mut results = match written {
+            Ok(results) => results,
+            Err(issue) => {
+                self.report_inside(call, issue, args, &inputs, span);
+                return None;
+            }
+        };
+        if call.manner.over.is_some() {
+            self.note_recomputed(call, &path, first);
+            let names = self.result_names(&form.outputs, &path, port);
+            let pairs = results.iter_mut().zip(&names);
+            pairs.for_each(|(value, name)| *value = self.bear(*value, name, first));
+        }
+        let called = Called { results: results.clone(), owner: place.owner, outputs: form.outputs.clone() };
+        self.written.calls.insert(path, called);
+        Some(results)
+    }
+
+    /// The results of the last copy of a call.
+    fn write_copies(
+        &mut self,
+        call: &FunctionCall,
+        (place, path, port): (&Place, &Symbol, usize),
+        inputs: &mut [Value],
+        span: Span,
+    ) -> Result<Vec<Value>, TypeIssue> {
+        let outputs = &call.function.form.outputs;
+        let copies: Vec<Place> = match call.manner.repeat {
             None => vec![place.clone()],
             Some(n) => (0..n).map(|i| place.copy(i)).collect(),
         };
@@ -104,24 +134,17 @@ impl Typing<'_, '_> {
         for (i, copy) in copies.iter().enumerate() {
             let first = self.builder.graph.nodes.len();
             let is_last = i + 1 == copies.len();
-            match self.write_copy(call, copy, &inputs, span) {
-                Ok(values) => results = values,
-                Err(issue) => {
-                    self.report_inside(call, issue, args, &inputs, span);
-                    return None;
-                }
-            }
-            let names = self.result_names(&form.outputs, if is_last { &path } else { &copy.path }, port);
+            results = self.write_copy(call, copy, inputs, span)?;
+            self.note_recomputed(call, &copy.path, first);
+            let names = self.result_names(outputs, if is_last { path } else { &copy.path }, port);
             for (value, name) in results.iter_mut().zip(&names) {
                 *value = self.bear(*value, name, first);
             }
             if !is_last {
-                inputs[..n_carried].copy_from_slice(&results);
+                inputs[..outputs.len()].copy_from_slice(&results);
             }
         }
-        let called = Called { results: results.clone(), owner: place.owner, outputs: form.outputs.clone() };
-        self.written.calls.insert(path, called);
-        Some(results)
+        Ok(results)
     }
 
     /// Where a call is written out. Nodes of the first call of a declared layer have paths below the layer's own.
@@ -132,7 +155,7 @@ impl Typing<'_, '_> {
     }
 
     /// The results of one copy.
-    fn write_copy(
+    pub(super) fn write_copy(
         &mut self,
         call: &FunctionCall,
         place: &Place,
@@ -155,7 +178,11 @@ impl Typing<'_, '_> {
 
     /// Keeps derived names distinct from the names of a repeated call's copies: `blocks.0`, `blocks.1`, ….
     pub(super) fn reserve_copies(&mut self, call: &Option<FunctionCall>, naming: Option<Naming>) {
-        if let (Some(FunctionCall { repeat: Some(n), .. }), Some(Naming { name, .. })) = (call, naming) {
+        if let (
+            Some(FunctionCall { manner: Manner { repeat: Some(n), .. }, .. }),
+            Some(Naming { name, .. }),
+        ) = (call, naming)
+        {
             self.builder.reserve([Symbol::from(format!("{name}.{n}"))].into_iter());
         }
     }
@@ -173,7 +200,7 @@ impl Typing<'_, '_> {
     }
 
     /// Names of the results: the name of the call for one of them, names of the call and the result for the others.
-    fn result_names(&mut self, outputs: &[String], path: &Symbol, port: usize) -> Vec<Symbol> {
+    pub(super) fn result_names(&mut self, outputs: &[String], path: &Symbol, port: usize) -> Vec<Symbol> {
         let derived = |result: &String| Symbol::from(format!("{path}.{result}"));
         let names: Vec<Symbol> = outputs.iter().map(derived).collect();
         let names = names.into_iter().enumerate().map(|(at, name)| match at == port {
@@ -186,7 +213,7 @@ impl Typing<'_, '_> {
 
     /// Gives a result of a function the name of the call. A value with a name of its own, such as an operand or a node
     /// of the function, keeps that name. Its copy gets the new one.
-    fn bear(&mut self, value: Value, name: &Symbol, first: usize) -> Value {
+    pub(super) fn bear(&mut self, value: Value, name: &Symbol, first: usize) -> Value {
         let output = &mut self.builder.graph.nodes[value.node].outputs[value.port];
         if output.name == *name {
             return value;
@@ -223,9 +250,9 @@ impl Typing<'_, '_> {
             self.report_no_layer(&def.function);
             return None;
         };
-        let (repeat, given) = self.repeat_of(&def.settings)?;
+        let (manner, given) = self.manner_of(&def.settings)?;
         let attrs = settings::read(&function.form, &given, def.function.span, self.constants(), self.diags)?;
-        Some(Meaning::Layer(Arc::new(Layer { function, attrs, repeat, owner })))
+        Some(Meaning::Layer(Arc::new(Layer { function, attrs, manner, owner })))
     }
 
     fn report_no_layer(&mut self, name: &Spanned<String>) {
@@ -239,33 +266,6 @@ impl Typing<'_, '_> {
                 .help("a layer is a function with `params`; call the op in a node");
         } else {
             report_unknown_op(registry, &Spanned::new(name.span, name.as_str()), self.diags);
-        }
-    }
-
-    /// The setting `repeat`, and the settings of the function itself.
-    pub(super) fn repeat_of(&mut self, written: &[Setting]) -> Option<(Option<usize>, Vec<Setting>)> {
-        let (repeat, given): (Vec<_>, Vec<_>) =
-            written.iter().cloned().partition(|(name, _)| name.value == "repeat");
-        let Some((first, value)) = repeat.first() else { return Some((None, given)) };
-        if let Some((second, _)) = repeat.get(1) {
-            self.diags
-                .error(Code::E0013, second.span, "`repeat` is given twice")
-                .also(first.span, "first here");
-            return None;
-        }
-        match self.constants().int(value) {
-            Some(n @ 1..=MAX_REPEAT) => Some((Some(n as usize), given)),
-            Some(n) => {
-                let message = format!("`repeat` cannot be {n}");
-                self.diags.error(Code::E0015, value.span, message).help(format!("it is 1 to {MAX_REPEAT}"));
-                None
-            }
-            None => {
-                self.diags
-                    .error(Code::E0108, value.span, "`repeat` must be a whole number")
-                    .help("write a number, an extent or a setting");
-                None
-            }
         }
     }
 }
@@ -299,6 +299,7 @@ impl Function {
         let mut diags = Diagnostics::new();
         let mut writer = Writer { function: self, builder, written, around, names, diags: &mut diags };
         writer.extents();
+        writer.omitted(inputs.len());
         writer.params();
         writer.layers();
         self.nodes.iter().for_each(|node| writer.node(node));
@@ -360,6 +361,16 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// The values of operands that the call leaves out.
+    fn omitted(&mut self, n_given: usize) {
+        for input in self.function.inputs.iter().skip(n_given) {
+            let Some(default) = &input.default else { continue };
+            let path = self.path(&input.name);
+            let value = self.typing(|typing| typing.define(&path, default));
+            self.names.insert(input.name.clone(), value.map_or(Meaning::Faulty, Meaning::Value));
+        }
+    }
+
     /// Makes the parameters, or finds those that an earlier call of the layer has made.
     fn params(&mut self) {
         for def in &self.function.params {
@@ -415,9 +426,14 @@ impl Writer<'_, '_> {
         }
         // The path of a node with the name of a result is that of the result.
         let is_result = self.function.outputs.iter().any(|(result, _)| **result == *node.name);
-        let value = self.typing(|typing| match is_result {
-            true => typing.value(&path, &node.expr),
-            false => typing.define(&path, &node.expr),
+        let first = self.builder.graph.nodes.len();
+        let value = self.typing(|typing| {
+            let value = match is_result {
+                true => typing.value(&path, &node.expr),
+                false => typing.define(&path, &node.expr),
+            };
+            typing.keep_precision(first, node.full_precision);
+            value
         });
         if let (Some(value), Some(ty)) = (value, &node.ty) {
             let known = Constants { names: &self.names, dims: &self.function.dims };

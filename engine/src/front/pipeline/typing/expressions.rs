@@ -4,7 +4,7 @@ use super::super::literals::{default_dtype, fit, fold_binary, fold_unary, is_sou
 use super::super::op_names::{is_when, op_name, unary_op_name};
 use super::state::{Naming, Operand, Typing};
 use crate::diag::{Code, Span, Spanned};
-use crate::ir::{Attrs, Body, DType, Literal, NodeOp, Type, Value};
+use crate::ir::{Attrs, Body, DType, Literal, NodeId, NodeOp, Type, Value};
 use crate::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 use std::sync::Arc;
 
@@ -17,6 +17,21 @@ impl Typing<'_, '_> {
             Operand::Literal(literal) => self.constant(literal, expr.span, naming),
             Operand::Value(value) if &**self.builder.graph.name_of(value) == name => Some(value),
             Operand::Value(value) => Some(self.copy(value, name)),
+        }
+    }
+
+    /// As [`Typing::define`]; with `full_precision`, the nodes are computed in `f32` in each precision.
+    pub(crate) fn define_in(&mut self, name: &str, expr: &Expr, full_precision: bool) -> Option<Value> {
+        let first = self.builder.graph.nodes.len();
+        let value = self.define(name, expr);
+        self.keep_precision(first, full_precision);
+        value
+    }
+
+    /// Marks the nodes from `first` on.
+    pub(super) fn keep_precision(&mut self, first: NodeId, full_precision: bool) {
+        if full_precision {
+            self.written.full_precision.push(first..self.builder.graph.nodes.len());
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod calls;
 mod expressions;
+mod manner;
 mod names;
 mod ops;
 mod pattern;
@@ -12,6 +13,7 @@ mod reports;
 mod state;
 mod written;
 
+pub(super) use manner::Manner;
 pub(super) use reports::{check_declared, report_unknown_op};
 pub(super) use state::Typing;
 pub(super) use written::{Around, Place, Written};

@@ -4,6 +4,7 @@ use super::super::constants::Constants;
 use super::super::dims::Dims;
 use super::super::function::FunctionForm;
 use super::super::names::{Meaning, Names};
+use super::manner::Manner;
 use super::written::{Around, Written};
 use crate::diag::Diagnostics;
 use crate::ir::{Attr, Attrs, Builder, Literal, Symbol, Value};
@@ -39,7 +40,7 @@ pub(super) struct Naming<'n> {
 pub(super) struct FunctionCall {
     pub(super) function: FunctionForm,
     pub(super) attrs: Attrs,
-    pub(super) repeat: Option<usize>,
+    pub(super) manner: Manner,
     /// The place of the parameters, if it is not that of the call.
     pub(super) owner: Option<Symbol>,
 }

@@ -1,10 +1,11 @@
 //! The parts that calls of functions leave behind: parameters, updates of state, and paths.
 
-use crate::ir::{Symbol, Value};
+use crate::ir::{NodeId, Symbol, Value};
 use crate::op::Registry;
 use crate::pipeline::ParamDecl;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Where a function is written out.
 #[derive(Clone, Debug, Default)]
@@ -56,4 +57,8 @@ pub(crate) struct Written {
     pub(crate) params: IndexMap<Symbol, (ParamDecl, Value)>,
     /// The values that states of layers have after a step in training, by the paths of the states.
     pub(crate) updates: IndexMap<Symbol, Value>,
+    /// Nodes that are computed in `f32` in each precision.
+    pub(crate) full_precision: Vec<Range<NodeId>>,
+    /// Calls that the backward pass recomputes: their paths and their nodes.
+    pub(crate) recomputed: Vec<(Symbol, Range<NodeId>)>,
 }

@@ -1,7 +1,9 @@
 //! Random typed graphs and their ops.
 
 use crate::ir::*;
-use crate::op::{AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, TypeRule};
+use crate::op::{
+    AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, Rounding, TypeRule,
+};
 use std::sync::Arc;
 
 fn op(name: &str, n_inputs: usize, attrs: &[(&str, AttrKind, Option<Attr>)]) -> OpForm {
@@ -26,6 +28,7 @@ fn op(name: &str, n_inputs: usize, attrs: &[(&str, AttrKind, Option<Attr>)]) -> 
         check: GradCheck::None { why: "there is nothing to compute" },
         examples: vec![],
         role: Role::Plain,
+        rounding: Rounding::Never,
     }
 }
 

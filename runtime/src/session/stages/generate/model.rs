@@ -83,7 +83,8 @@ impl Model {
         let dtype = session.input_type(&stage.tokens).map_or(DType::I32, |ty| ty.dtype);
         let tokens = HostTensor::from_slice(&[rows, window], &elements)?.cast(dtype)?;
         let inputs = IndexMap::from([(stage.tokens.to_string(), tokens)]);
-        let logits = session.run_in(stage.mode, std::slice::from_ref(&stage.logits), &inputs)?;
+        let logits =
+            session.run_in((stage.mode, stage.precision), std::slice::from_ref(&stage.logits), &inputs)?;
         let logits = logits[&*stage.logits].cast(DType::F32)?;
         let last = length.clamp(1, window) - 1;
         let n_classes = self.shape.n_classes;

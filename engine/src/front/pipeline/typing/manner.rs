@@ -1,0 +1,191 @@
+//! How a function is called: once, several times in a row, or for each position of a sequence.
+
+use super::super::nodes::Setting;
+use super::reports::report_unknown_op;
+use super::state::{FunctionCall, Operand, Typing};
+use super::written::Place;
+use crate::diag::{Code, Span, Spanned};
+use crate::ir::{Attr, Attrs, Dim, Symbol, Value};
+use crate::op::TypeIssue;
+use crate::text::expr::Expr;
+
+/// How often a call may be repeated.
+const MAX_REPEAT: i64 = 1 << 16;
+/// How many tensors the ops `stack` and `concat` take.
+const MAX_JOINED: usize = 16;
+/// The settings of a call that belong to no function.
+const NAMES: [&str; 3] = ["repeat", "over", "recompute"];
+
+/// The manner of a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// The number of copies, each with parameters of its own.
+    pub(crate) repeat: Option<usize>,
+    /// The axis of the sequence whose positions are visited in turn.
+    pub(crate) over: Option<i64>,
+    /// Whether the backward pass recomputes the activations.
+    pub(crate) recompute: bool,
+}
+
+impl Typing<'_, '_> {
+    /// The settings `repeat`, `over` and `recompute`, and the settings of the function itself.
+    pub(super) fn manner_of(&mut self, written: &[Setting]) -> Option<(Manner, Vec<Setting>)> {
+        let (own, given): (Vec<_>, Vec<_>) =
+            written.iter().cloned().partition(|(name, _)| NAMES.contains(&name.value.as_str()));
+        let mut manner = Manner::default();
+        for (at, (name, value)) in own.iter().enumerate() {
+            if let Some((first, _)) = own[..at].iter().find(|(first, _)| first.value == name.value) {
+                self.diags
+                    .error(Code::E0013, name.span, format!("`{}` is given twice", name.value))
+                    .also(first.span, "first here");
+                return None;
+            }
+            match name.value.as_str() {
+                "repeat" => manner.repeat = Some(self.repeat(value)?),
+                "over" => manner.over = Some(self.axis(value)?),
+                _ => manner.recompute = self.truth(value)?,
+            }
+        }
+        if let (Some(_), Some(_)) = (manner.repeat, manner.over) {
+            let span = own[1].0.span;
+            self.diags
+                .error(Code::E0404, span, "a call has either `repeat` or `over`")
+                .help("put one of them into a function, and call that with the other");
+            return None;
+        }
+        Some((manner, given))
+    }
+
+    fn repeat(&mut self, value: &Expr) -> Option<usize> {
+        match self.constants().int(value) {
+            Some(n @ 1..=MAX_REPEAT) => Some(n as usize),
+            Some(n) => {
+                let message = format!("`repeat` cannot be {n}");
+                self.diags.error(Code::E0015, value.span, message).help(format!("it is 1 to {MAX_REPEAT}"));
+                None
+            }
+            None => {
+                self.diags
+                    .error(Code::E0108, value.span, "`repeat` must be a whole number")
+                    .help("write a number, an extent or a setting");
+                None
+            }
+        }
+    }
+
+    fn axis(&mut self, value: &Expr) -> Option<i64> {
+        let axis = self.constants().int(value);
+        if axis.is_none() {
+            self.diags
+                .error(Code::E0108, value.span, "`over` must be a whole number")
+                .help("it is the axis of the sequence, negative from the end");
+        }
+        axis
+    }
+
+    fn truth(&mut self, value: &Expr) -> Option<bool> {
+        let truth = self.constants().truth(value);
+        if truth.is_none() {
+            self.diags
+                .error(Code::E0108, value.span, "`recompute` must be `true` or `false`")
+                .help("with `true`, the backward pass computes the layer once more and keeps less in memory");
+        }
+        truth
+    }
+
+    /// Writes a function out for each position of its sequence. The results of a position are the first operands of the
+    /// next, the sequence follows them, and further operands stay. The results are those of all positions.
+    pub(super) fn write_over(
+        &mut self,
+        (call, axis): (&FunctionCall, i64),
+        place: &Place,
+        mut inputs: Vec<Value>,
+        span: Span,
+    ) -> Option<Result<Vec<Value>, TypeIssue>> {
+        let n_carried = call.function.form.outputs.len();
+        let (axis, n) = match self.positions(&inputs, n_carried, axis) {
+            Ok(found) => found,
+            Err(issue) => return Some(Err(issue)),
+        };
+        let sequence = inputs[n_carried];
+        let mut steps: Vec<Vec<Value>> = vec![vec![]; n_carried];
+        for position in 0..n {
+            self.builder.set_scope(&place.path, Some(span));
+            let path = self.builder.fresh_name();
+            let place = Place { path, owner: place.owner.clone() };
+            self.builder.set_scope(&place.path, Some(span));
+            let attrs = [("axis", Attr::from(axis)), ("index", Attr::from(position as i64))];
+            inputs[n_carried] = self.by_op("select", &[sequence], attrs, span)?;
+            let first = self.builder.graph.nodes.len();
+            let results = match self.write_copy(call, &place, &inputs, span) {
+                Ok(results) => results,
+                Err(issue) => return Some(Err(issue)),
+            };
+            let names = self.result_names(&call.function.form.outputs, &place.path, 0);
+            for (at, (value, name)) in results.into_iter().zip(&names).enumerate() {
+                inputs[at] = self.bear(value, name, first);
+                steps[at].push(inputs[at]);
+            }
+        }
+        self.builder.set_scope(&place.path, Some(span));
+        let stacked: Option<Vec<Value>> =
+            steps.into_iter().map(|values| self.stacked(values, axis, span)).collect();
+        Some(Ok(stacked?))
+    }
+
+    /// The axis of a sequence, counted from the front, and its extent.
+    fn positions(&self, inputs: &[Value], n_carried: usize, axis: i64) -> Result<(i64, usize), TypeIssue> {
+        let Some(&sequence) = inputs.get(n_carried) else {
+            let issue = TypeIssue::new(format!("`over` needs a sequence as operand {}", n_carried + 1));
+            return Err(
+                issue.help("it follows the operands that are handed on, as many as there are results")
+            );
+        };
+        let ty = self.builder.ty(sequence);
+        let axis = ty.axis(axis)?;
+        match ty.shape[axis] {
+            Dim::Fixed(n @ 1..) if n as i64 <= MAX_REPEAT => Ok((axis as i64, n)),
+            _ => Err(TypeIssue::new(format!("`over` visits axis {axis} of {ty}"))
+                .at(n_carried, format!("this is {ty}"))
+                .help(format!("the extent of the axis is a number from 1 to {MAX_REPEAT}"))),
+        }
+    }
+
+    /// Tensors side by side along a new axis.
+    fn stacked(&mut self, values: Vec<Value>, axis: i64, span: Span) -> Option<Value> {
+        let along = [("axis", Attr::from(axis))];
+        let parts = values.chunks(MAX_JOINED).map(|part| self.by_op("stack", part, along.clone(), span));
+        let mut parts: Vec<Value> = parts.collect::<Option<_>>()?;
+        while parts.len() > 1 {
+            let joined = parts.chunks(MAX_JOINED).map(|part| self.by_op("concat", part, along.clone(), span));
+            parts = joined.collect::<Option<_>>()?;
+        }
+        parts.pop()
+    }
+
+    fn by_op<const N: usize>(
+        &mut self,
+        op: &str,
+        operands: &[Value],
+        attrs: [(&str, Attr); N],
+        span: Span,
+    ) -> Option<Value> {
+        let Some(form) = self.builder.registry().op(op) else {
+            report_unknown_op(self.builder.registry(), &Spanned::new(span, op), self.diags);
+            return None;
+        };
+        let given = attrs.into_iter().fold(Attrs::default(), |attrs, (name, attr)| attrs.with(name, attr));
+        let attrs = form.fill_attrs(given);
+        let operands: Vec<_> =
+            operands.iter().map(|&value| Spanned::new(span, Operand::Value(value))).collect();
+        self.apply(form, &operands, (attrs, &[]), span, None).map(|results| results[0])
+    }
+
+    /// Notes the nodes from `first` on as those of a call that the backward pass recomputes.
+    pub(super) fn note_recomputed(&mut self, call: &FunctionCall, path: &Symbol, first: usize) {
+        if call.manner.recompute {
+            let nodes = first..self.builder.graph.nodes.len();
+            self.written.recomputed.push((path.clone(), nodes));
+        }
+    }
+}
