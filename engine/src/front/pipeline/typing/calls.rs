@@ -313,7 +313,7 @@ impl Function {
         };
         let mut issue = TypeIssue::new(format!("in `{}`: {}", self.name.value, first.message));
         issue.help = first.help.clone();
-        issue.inside = first.labels.first().map(|(span, _)| Box::new((*span, "it arises here".to_owned())));
+        issue.inside = Some(Box::new(first.clone()));
         issue
     }
 }
