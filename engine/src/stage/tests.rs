@@ -68,6 +68,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         graph: parse(text, registry).unwrap(),
         first_results: vec![],
         updates: vec![],
+        calls: vec![],
         stages: vec![],
     }
 }

@@ -88,6 +88,7 @@ fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
         graph,
         first_results: vec![],
         updates: vec![],
+        calls: vec![],
         stages: stages.collect(),
     }
 }

@@ -97,80 +97,23 @@ fn parameters_of_layers_have_paths() {
     .assert_eq(&pipeline.graph.to_string());
 }
 
-/// A fault deep in functions has its own place, and names every call that leads to it.
 #[test]
-fn faults_in_functions_name_the_calls() {
-    let text = r#"(
-    functions: {
-        "inner": (inputs: ["x"], nodes: {"s": "x @ x"}, output: "s"),
-        "outer": (inputs: ["x", "y"], output: "inner(x) + y"),
-        "Layer": (inputs: ["x"], params: {"w": "f32[4]"}, nodes: {"h": "outer(x, w)"}, output: "h"),
-    },
-    inputs: {"x": "f32[B, 4]"},
-    nodes: {"a": "Layer(x)", "b": "exp(inner(x))"},
-)"#;
-    check_faults(
-        text,
-        expect![[r#"
-        error[E0104]: cannot multiply f32[B, 4] by f32[B, 4]
-          ┌─ mnist.ron:3:52
-          │
-        3 │         "inner": (inputs: ["x"], nodes: {"s": "x @ x"}, output: "s"),
-          │                                                -   ^ this is f32[B, 4]
-          │                                                │
-          │                                                this is f32[B, 4]
-        4 │         "outer": (inputs: ["x", "y"], output: "inner(x) + y"),
-          │                                                -------- in this call of `inner` on f32[B, 4]
-        5 │         "Layer": (inputs: ["x"], params: {"w": "f32[4]"}, nodes: {"h": "outer(x, w)"}, output: "h"),
-          │                                                                         ----------- in this call of `outer` on f32[B, 4], f32[4]
-          ·
-        8 │     nodes: {"a": "Layer(x)", "b": "exp(inner(x))"},
-          │                   -------- in this call of `Layer` on f32[B, 4]
-          │
-          = help: the inner extents must agree
-
-        error[E0104]: cannot multiply f32[B, 4] by f32[B, 4]
-          ┌─ mnist.ron:3:52
-          │
-        3 │         "inner": (inputs: ["x"], nodes: {"s": "x @ x"}, output: "s"),
-          │                                                -   ^ this is f32[B, 4]
-          │                                                │
-          │                                                this is f32[B, 4]
-          ·
-        8 │     nodes: {"a": "Layer(x)", "b": "exp(inner(x))"},
-          │                                        -------- in this call of `inner` on f32[B, 4]
-          │
-          = help: the inner extents must agree
-    "#]],
-    );
-}
-
-/// The file and the line of a layer that comes with the program.
-#[test]
-fn faults_in_libraries_have_places() {
-    let mut registry = ops();
-    let library = "(\n  functions: {\n    \"Square\": (inputs: [\"x\"], output: \"x @ x\"),\n  },\n)";
-    add_library(&mut registry, "layers/square.ron", library).unwrap();
-    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    let file = sources.add("own.ron", r#"(inputs: {"x": "f32[B, 4]"}, nodes: {"y": "Square(x)"})"#);
-    assert!(load(&mut sources, file, &mut registry, &[], &[], &mut diags).is_none());
+fn calls_are_known_by_their_paths() {
+    let call = |call: &crate::pipeline::WrittenCall| {
+        let copies = call.repeat.map_or(String::new(), |n| format!(" ×{n}"));
+        format!("{}: {}{copies} -> {}\n", call.path, call.function, call.results.join(", "))
+    };
+    let calls: String = loaded(&tower()).calls.iter().map(call).collect();
     expect![[r#"
-        error[E0104]: cannot multiply f32[B, 4] by f32[B, 4]
-          ┌─ layers/square.ron:3:44
-          │
-        3 │     "Square": (inputs: ["x"], output: "x @ x"),
-          │                                        -   ^ this is f32[B, 4]
-          │                                        │
-          │                                        this is f32[B, 4]
-          │
-          ┌─ own.ron:1:44
-          │
-        1 │ (inputs: {"x": "f32[B, 4]"}, nodes: {"y": "Square(x)"})
-          │                                            --------- in this call of `Square` on f32[B, 4]
-          │
-          = help: the inner extents must agree
+        in: Dense -> a
+        y: Tower -> y
+        y.pairs: Pair ×2 -> y.pairs
+        y.pairs.0.first: Dense -> y.pairs.0.h
+        y.pairs.0.second: Dense -> y.pairs.0.1
+        y.pairs.1.first: Dense -> y.pairs.1.h
+        y.pairs.1.second: Dense -> y.pairs.1.1
     "#]]
-    .assert_eq(&diags.render(&sources, Look::Plain));
+    .assert_eq(&calls);
 }
 
 #[test]

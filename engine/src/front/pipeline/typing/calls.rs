@@ -119,7 +119,14 @@ impl Typing<'_, '_> {
                 inputs[..n_carried].copy_from_slice(&results);
             }
         }
-        let called = Called { results: results.clone(), owner: place.owner, outputs: form.outputs.clone() };
+        let called = Called {
+            function: form.name.clone(),
+            repeat: call.repeat,
+            path: place.path,
+            results: results.clone(),
+            owner: place.owner,
+            outputs: form.outputs.clone(),
+        };
         self.written.calls.insert(path, called);
         Some(results)
     }
