@@ -322,6 +322,7 @@ mod tests {
     fn an_accuracy_on_made_up_data_says_so() {
         let report = EpochReport {
             epoch: 2,
+            step: 20,
             train_loss: 0.25,
             seconds: 1.5,
             train_metrics: IndexMap::from([("accuracy".to_string(), 0.5)]),

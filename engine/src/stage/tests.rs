@@ -277,7 +277,8 @@ fn the_gradient_of_a_parameter_has_a_name() {
     graph.outputs.push(("loss".into(), graph.find("loss").unwrap()));
     let optimizer = stage.optimizer.as_ref().unwrap();
     let trained = ["a", "b", "c", "e"].map(Symbol::from);
-    let steps = optimize::Steps { stage: &stage, optimizer, trained: &trained, n_steps: 1 };
+    let steps =
+        optimize::Steps { stage: &stage, optimizer, trained: &trained, n_steps: 1, shows_norm: false };
     let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);
     assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));
