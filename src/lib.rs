@@ -19,6 +19,7 @@ pub mod cli;
 pub mod devices;
 
 mod layers;
+mod pages;
 
 pub use engine_core as core;
 pub use engine_runtime as runtime;

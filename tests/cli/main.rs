@@ -21,6 +21,7 @@ mod faults_wgpu;
 mod files;
 mod generate;
 mod graphs;
+mod help;
 mod inspection;
 mod predict;
 mod report;
