@@ -198,6 +198,13 @@ pub(super) struct RunArgs {
     /// Write the measurements to a file: JSON, or one HTML page with curves, kernels and memory
     #[arg(long, value_name = "FILE.json|FILE.html")]
     pub(super) report: Option<PathBuf>,
+    /// Write the run to a folder while it goes on: lines of JSON, and event files for `tensorboard --logdir DIR`. With
+    /// --resume, the log in the folder goes on
+    #[arg(long, value_name = "DIR")]
+    pub(super) log: Option<PathBuf>,
+    /// Log every so many steps of training; without it, about 20 times a second at first, then ever less often
+    #[arg(long, value_name = "N", requires = "log", value_parser = parse_every)]
+    pub(super) log_every: Option<u64>,
     /// Fail if a data set is missing, instead of running on generated data
     #[arg(long)]
     pub(super) no_stand_in: bool,

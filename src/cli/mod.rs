@@ -4,6 +4,9 @@ mod args;
 mod form;
 mod values;
 
+mod log;
+mod meter;
+mod record;
 mod run;
 
 mod check;
@@ -30,6 +33,7 @@ mod ops;
 
 mod file;
 mod html;
+mod machine;
 mod open;
 mod output;
 mod progress;

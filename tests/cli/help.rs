@@ -65,7 +65,7 @@ fn shells_complete_commands_and_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = desk.engine(&["completions", shell]);
         assert_eq!((ended.code, &*ended.errors), (0, ""));
-        for word in ["explain", "no-stand-in", "selftest"] {
+        for word in ["explain", "log-every", "selftest"] {
             assert!(ended.results.contains(word), "{shell}: {word}");
         }
     }

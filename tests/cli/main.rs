@@ -23,6 +23,7 @@ mod generate;
 mod graphs;
 mod help;
 mod inspection;
+mod logs;
 mod predict;
 mod report;
 mod residency;
