@@ -21,6 +21,7 @@ pub mod cli;
 pub mod devices;
 
 mod layers;
+mod pages;
 mod program;
 
 /// The examples of `docs/embedding.md`, which are tests.

@@ -19,7 +19,7 @@ pub use monitor::monitored;
 pub use optimizer::{GroupRule, OptimizerDecl, ParamGroup, expect_match};
 pub use precision::{Behaviour, LossScale, MixedPrecision};
 pub use schedule::{MetricRate, Rate, Schedule, ScheduleForm, Setting, SettingKind};
-pub use stage::{Pipeline, Stage, StageData, StageIssue, StageKind};
+pub use stage::{Pipeline, Stage, StageData, StageIssue, StageKind, WrittenCall};
 pub use stages::{
     Evaluation, GenerateStage, Given, LoadName, LoadStage, PredictStage, RunStage, Sampling, SaveStage,
     SearchStage,

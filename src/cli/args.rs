@@ -26,7 +26,7 @@ Environment:
   ENGINE_OFFLINE   1: never use the network";
 
 #[derive(Parser)]
-#[command(name = "engine", version, about = "Runs compute graphs written as RON pipelines.", after_help = EXIT_CODES)]
+#[command(name = "engine", version, disable_help_subcommand = true, about = "Runs compute graphs written as RON pipelines.", after_help = EXIT_CODES)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -77,6 +77,10 @@ pub(super) enum Command {
     Profile(ProfileArgs),
     /// Make a graph or a plugin to start from
     New(NewArgs),
+    /// Print the completions of a shell: source <(engine completions bash)
+    Completions(CompletionsArgs),
+    /// Print the page of an error code, such as E0606, or help on a command
+    Help(HelpArgs),
 }
 
 /// A pipeline and its overrides.
@@ -194,6 +198,13 @@ pub(super) struct RunArgs {
     /// Write the measurements to a file: JSON, or one HTML page with curves, kernels and memory
     #[arg(long, value_name = "FILE.json|FILE.html")]
     pub(super) report: Option<PathBuf>,
+    /// Write the run to a folder while it goes on: lines of JSON, and event files for `tensorboard --logdir DIR`. With
+    /// --resume, the log in the folder goes on
+    #[arg(long, value_name = "DIR")]
+    pub(super) log: Option<PathBuf>,
+    /// Log every so many steps of training; without it, about 20 times a second at first, then ever less often
+    #[arg(long, value_name = "N", requires = "log", value_parser = parse_every)]
+    pub(super) log_every: Option<u64>,
     /// Fail if a data set is missing, instead of running on generated data
     #[arg(long)]
     pub(super) no_stand_in: bool,
@@ -238,8 +249,14 @@ pub(super) struct InputArgs {
 
 #[derive(Args)]
 pub(super) struct CheckArgs {
+    /// The pipeline files
+    #[arg(value_name = "GRAPH", required = true)]
+    pub(super) graphs: Vec<PathBuf>,
     #[command(flatten)]
-    pub(super) pipeline: PipelineArgs,
+    pub(super) changes: ChangeArgs,
+    /// A folder with data sets, searched first
+    #[arg(long, value_name = "DIR")]
+    pub(super) data_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) inputs: InputArgs,
     /// Check for `run --force`, which replaces files that this program has not written
@@ -316,12 +333,25 @@ pub(super) struct DevicesArgs {
 
 #[derive(Args)]
 pub(super) struct OpsArgs {
-    /// The op whose page to print
+    /// The op or the layer whose page to print
     #[arg(value_name = "NAME")]
     pub(super) name: Option<String>,
     /// Print the whole reference as Markdown
     #[arg(long, conflicts_with = "name")]
     pub(super) markdown: bool,
+}
+
+#[derive(Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(super) struct HelpArgs {
+    /// An error code, an op or layer, or a command
+    #[arg(value_name = "TOPIC")]
+    pub(super) topic: Option<String>,
 }
 
 #[derive(Args)]

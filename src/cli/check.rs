@@ -1,6 +1,7 @@
 //! `engine check`.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use engine_core::pipeline::{Given, Pipeline};
 use engine_runtime::data::source::{DataSet, LoadContext, Sources};
@@ -12,19 +13,48 @@ use indexmap::IndexMap;
 use engine_core::diag::Code;
 use engine_core::ir::Symbol;
 
-use super::args::{CheckArgs, InputArgs};
+use super::args::{CheckArgs, GraphArgs, InputArgs};
 use super::open::{Opened, open};
-use super::output::{Failure, print, remark};
+use super::output::{Failure, complain, print, remark};
 use crate::Engine;
 
+/// Checks each pipeline by itself. Of several, all faults are printed, then a summary.
 pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
-    let Engine { mut registry, sources } = engine;
-    let opened = open(&args.pipeline.graph, &mut registry)?;
+    let [graph] = &args.graphs[..] else { return check_several(&engine, args) };
+    print(check_one(&engine, graph, args)?);
+    Ok(())
+}
+
+fn check_several(engine: &Engine, args: &CheckArgs) -> Result<(), Failure> {
+    let mut faulty = vec![];
+    for graph in &args.graphs {
+        match check_one(engine, graph, args) {
+            Ok(sound) => print(sound),
+            Err(failure) => {
+                complain(&failure.text);
+                faulty.push(graph.display().to_string());
+            }
+        }
+    }
+    let n_graphs = args.graphs.len();
+    if faulty.is_empty() {
+        print(format!("{n_graphs} pipelines are sound"));
+        return Ok(());
+    }
+    let (n_faulty, names) = (faulty.len(), faulty.join(", "));
+    Err(Failure::graph(format!("{n_faulty} of {n_graphs} pipelines cannot run: {names}")))
+}
+
+/// The line of a sound pipeline.
+fn check_one(engine: &Engine, graph: &Path, args: &CheckArgs) -> Result<String, Failure> {
+    let mut registry = engine.registry.clone();
+    let graph = GraphArgs { graph: graph.to_owned(), changes: args.changes.clone() };
+    let opened = open(&graph, &mut registry)?;
     let pipeline = &opened.pipeline;
     args.inputs.expect_known(pipeline)?;
     let context =
-        LoadContext { offline: true, stand_in: false, ..LoadContext::from_env(args.pipeline.data_dir()) };
-    let sets = available_data(&opened, &sources, &context)?;
+        LoadContext { offline: true, stand_in: false, ..LoadContext::from_env(args.data_dir.as_deref()) };
+    let sets = available_data(&opened, &engine.sources, &context)?;
     let open_inputs = check_stages(pipeline, &sets, &args.inputs.given(), &registry);
     for missing in open_inputs.map_err(|error| opened.failure(error))? {
         let help = missing.help().unwrap_or_default();
@@ -34,12 +64,11 @@ pub(super) fn check(engine: Engine, args: &CheckArgs) -> Result<(), Failure> {
     check_files(&pipeline.stages, &registry, overwrite).map_err(|error| opened.failure(error))?;
     let (n_nodes, n_params, n_stages) =
         (pipeline.graph.nodes.len(), pipeline.params.len(), pipeline.stages.len());
-    print(format!(
+    Ok(format!(
         "{}: {} is sound: {n_nodes} nodes, {n_params} parameters, {n_stages} stages",
-        args.pipeline.graph.graph.display(),
+        graph.graph.display(),
         pipeline.name
-    ));
-    Ok(())
+    ))
 }
 
 /// The available data sets. For each missing one, a note says that its stages are checked without it.

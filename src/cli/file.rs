@@ -96,6 +96,13 @@ pub(super) fn of_data(path: &Path, data: &str) -> Failure {
     taken(format!("{} would replace a file of data `{data}`", path.display()))
 }
 
+/// The failure of a folder for a log that has a file in the way.
+pub(super) fn log_in_the_way(path: &Path, fact: &str, help: &str) -> Failure {
+    let mut diagnostic = Diagnostic::error(Code::E0505, format!("{} {fact}", path.display()));
+    diagnostic.help(help);
+    Failure::diagnostic(Fault::Graph, diagnostic, &Sources::new())
+}
+
 fn taken(message: String) -> Failure {
     let mut diagnostic = Diagnostic::error(Code::E0505, message);
     diagnostic.help("choose another path");

@@ -4,6 +4,9 @@ mod args;
 mod form;
 mod values;
 
+mod log;
+mod meter;
+mod record;
 mod run;
 
 mod check;
@@ -25,10 +28,12 @@ mod roofline;
 mod new;
 
 mod devices;
+mod help;
 mod ops;
 
 mod file;
 mod html;
+mod machine;
 mod open;
 mod output;
 mod progress;
@@ -80,6 +85,8 @@ fn dispatch(engine: Engine, command: Command) -> Result<(), Failure> {
         Command::Data(args) => data::data(&engine.sources, &args),
         Command::Selftest(args) => selftest::selftest(engine, &args),
         Command::New(args) => new::new(&args),
+        Command::Completions(args) => help::completions(&args),
+        Command::Help(args) => help::help(&engine.registry, &args),
         Command::Verify(args) => verify::verify(engine, &args),
         Command::Bench(args) => bench::bench(engine, &args),
         Command::Profile(args) => profile::profile(engine, &args),

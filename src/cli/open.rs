@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine_core::diag::legible::message;
 use engine_core::diag::{Diagnostics, FileId, Sources, Span, nearest};
 use engine_core::front;
 use engine_core::op::Registry;
@@ -17,11 +18,16 @@ use super::output::{Failure, complain, render};
 /// A limit above the size of any graph, since a device never ends.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// The most bytes of a setting that logs and pages show.
+const MOST_SHOWN: usize = 400;
+
 /// A checked pipeline with the texts that its spans point into.
 pub(super) struct Opened {
     /// The pipeline.
     pub(super) pipeline: Arc<Pipeline>,
     sources: Sources,
+    /// Its settings as (path, value), overrides included.
+    pub(super) settings: Vec<(String, String)>,
 }
 
 /// Reads and checks a pipeline; its functions are added to the registry. Warnings are printed.
@@ -41,7 +47,9 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
             if diagnostics.n_warnings() > 0 {
                 complain(&text);
             }
-            Ok(Opened { pipeline: Arc::new(pipeline), sources })
+            let settings = front::settings(&sources, graph, &args.changes.set).into_iter();
+            let settings = settings.map(|(path, value)| (path, message(&value, MOST_SHOWN))).collect();
+            Ok(Opened { pipeline: Arc::new(pipeline), sources, settings })
         }
         None => Err(Failure::diagnostics(text)),
     }

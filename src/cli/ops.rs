@@ -1,6 +1,6 @@
 //! `engine ops`: the reference, printed from the registry.
 
-use engine_core::front::layers;
+use engine_core::front::{LibraryText, layers, library_text};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role,
 };
@@ -12,14 +12,32 @@ use super::output::{Failure, print};
 
 pub(super) fn ops(registry: &Registry, args: &OpsArgs) -> Result<(), Failure> {
     match &args.name {
-        Some(name) => match registry.op(name).or_else(|| layer(registry, name)) {
-            Some(form) => print(page(&form, &TEXT).trim_end()),
+        Some(name) => match page_of(registry, name) {
+            Some(page) => print(page),
             None => return Err(unknown(registry, name)),
         },
         None if args.markdown => print(markdown(registry).trim_end()),
         None => print(list(registry).trim_end()),
     }
     Ok(())
+}
+
+/// The page of an op or a layer. That of a layer ends with its definition.
+pub(super) fn page_of(registry: &Registry, name: &str) -> Option<String> {
+    let form = registry.op(name).or_else(|| layer(registry, name))?;
+    let mut text = page(&form, &TEXT);
+    if let Some(LibraryText { place, text: definition }) = library_text(registry, name) {
+        section(&mut text, &format!("Definition in {place}"), [(TEXT.code)(&definition)].into_iter());
+    }
+    Some(text.trim_end().to_string())
+}
+
+/// The op or layer with the nearest name.
+pub(super) fn nearest(registry: &Registry, name: &str) -> Option<String> {
+    let layers = layers(registry);
+    let layers = layers.iter().map(|form| form.name.as_str());
+    let names = registry.ops().map(|form| form.name.as_str()).chain(layers);
+    engine_core::diag::nearest(name, names).map(str::to_string)
 }
 
 /// The whole reference: `docs/ops.md`.
@@ -59,7 +77,7 @@ fn layer(registry: &Registry, name: &str) -> Option<Arc<OpForm>> {
 }
 
 fn unknown(registry: &Registry, name: &str) -> Failure {
-    let hint = match registry.nearest(name) {
+    let hint = match nearest(registry, name) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`engine ops` lists them".to_string(),
     };

@@ -1,20 +1,27 @@
 //! Progress of a session: bars on a terminal, plain lines otherwise.
 
+mod training;
+
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine_core::diag::legible::message;
 use engine_core::ir::DType;
 use engine_runtime::data::source::DataSet;
 use engine_runtime::session::{
-    EndReason, EpochReport, Event, OutputReport, StageReport, TrainingEnd, Values,
+    EndReason, EpochReport, Event, Measure, OutputReport, StageReport, TrainingEnd, Values,
 };
 use engine_runtime::tensor::HostTensor;
 use indexmap::{IndexMap, IndexSet};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use super::html::bytes;
+use super::machine::peak_bytes;
 use super::output::{print, print_part, remark};
+use training::{Numbers, amount};
 
 /// The maximum bytes of a stage's name at its bar.
 const LONGEST_NAME: usize = 40;
@@ -28,8 +35,13 @@ pub(super) struct Progress {
     saved: IndexSet<PathBuf>,
     /// Where bars are drawn.
     target: Box<dyn Fn() -> ProgressDrawTarget>,
+    /// Whether bars are seen.
+    is_live: bool,
     /// The bar of the running stage. Between stages, there is none.
     bar: Option<ProgressBar>,
+    /// The end of the first line of a bar: epoch and loss.
+    state: Arc<Mutex<String>>,
+    numbers: Numbers,
 }
 
 impl Progress {
@@ -37,11 +49,25 @@ impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
         let live = !quiet && io::stderr().is_terminal();
         let target = if live { ProgressDrawTarget::stderr } else { ProgressDrawTarget::hidden };
-        Progress::drawn_on(quiet, target)
+        Progress::drawn_on(quiet, live, target)
     }
 
-    fn drawn_on(quiet: bool, target: impl Fn() -> ProgressDrawTarget + 'static) -> Self {
-        Progress { quiet, last_epoch: None, saved: IndexSet::new(), target: Box::new(target), bar: None }
+    fn drawn_on(quiet: bool, is_live: bool, target: impl Fn() -> ProgressDrawTarget + 'static) -> Self {
+        Progress {
+            quiet,
+            last_epoch: None,
+            saved: IndexSet::new(),
+            target: Box::new(target),
+            is_live,
+            bar: None,
+            state: Arc::default(),
+            numbers: Numbers::new(is_live),
+        }
+    }
+
+    /// Whether numbers of training are shown while it runs.
+    pub(super) fn shows_numbers(&self) -> bool {
+        !self.quiet
     }
 
     /// Shows one event.
@@ -50,8 +76,10 @@ impl Progress {
             Event::DataLoaded { data, set } => self.data_loaded(data, set),
             Event::Note(note) => self.remark(&format!("note: {note}")),
             Event::StageStarted { stage, kind, n_steps } => self.start_bar(stage, kind, *n_steps),
-            Event::Progress { step, epoch, n_epochs, loss, .. } => {
-                self.move_bar(*step, [*epoch, *n_epochs], *loss);
+            Event::Progress { stage, step, n_steps, epoch, n_epochs, loss, measure } => {
+                let loss = loss.map_or(String::new(), |loss| format!("  loss {}", number(loss)));
+                let state = format!("epoch {epoch}/{n_epochs}{loss}");
+                self.move_bar((stage, *step, *n_steps), state, *measure);
             }
             Event::EpochDone { stage, n_epochs, report, set } => {
                 let line = epoch_line(stage, *n_epochs, report, *set);
@@ -97,8 +125,7 @@ impl Progress {
                     "generate" => "tokens",
                     _ => return,
                 };
-                let StageReport { name, steps, step_us, seconds, .. } = report;
-                self.remark(&format!("{name}: {steps} {each}, {step_us:.1} µs each, {seconds:.2} s in all"));
+                self.remark(&stage_line(report, each));
             }
         }
     }
@@ -147,19 +174,44 @@ impl Progress {
         if kind == "generate" {
             return;
         }
-        let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {msg}  {eta} left");
+        let template = match kind {
+            "train" => "{prefix} {bar:20} {pos}/{len}  {state}  {eta} left\n  {wide_msg}",
+            _ => "{prefix} {bar:20} {pos}/{len}  {eta} left",
+        };
+        let state = Arc::clone(&self.state);
+        let shown = move |_: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = out.write_str(&state.lock().unwrap_or_else(PoisonError::into_inner));
+        };
+        let style = ProgressStyle::with_template(template).map(|style| style.with_key("state", shown));
         let bar = ProgressBar::with_draw_target(Some(n_steps), (self.target)())
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
             .with_prefix(message(stage, LONGEST_NAME));
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
+        self.numbers = Numbers::new(self.is_live);
+        self.set_state(String::new());
     }
 
-    fn move_bar(&self, step: u64, [epoch, n_epochs]: [u64; 2], loss: Option<f64>) {
-        let loss = loss.map_or(String::new(), |loss| format!("  loss {loss:.4}"));
+    fn set_state(&self, state: String) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    fn move_bar(&mut self, (stage, step, n_steps): (&str, u64, u64), state: String, measure: Measure<'_>) {
+        if self.quiet {
+            return;
+        }
+        let numbers = self.numbers.see(measure, self.is_live);
+        if self.is_live {
+            self.set_state(state);
+        } else if let Some(numbers) = numbers.as_ref().filter(|_| step < n_steps) {
+            let state = state.replace("  ", ", ");
+            return remark(format!("{stage}: step {step}/{n_steps}, {state}, {}", numbers.join(", ")));
+        }
         if let Some(bar) = &self.bar {
             bar.set_position(step);
-            bar.set_message(format!("epoch {epoch}/{n_epochs}{loss}"));
+            if let Some(numbers) = numbers {
+                bar.set_message(numbers.join("  "));
+            }
         }
     }
 
@@ -182,6 +234,19 @@ impl Progress {
             None => show(),
         }
     }
+}
+
+/// The line at the end of a stage: its steps and their speed, and the peaks of memory of the device and of this process.
+fn stage_line(report: &StageReport, each: &str) -> String {
+    let StageReport { name, steps, step_us, seconds, rows, peak_bytes: device, .. } = report;
+    let in_steps = *steps as f64 * step_us * 1e-6;
+    let rows = rows.filter(|_| in_steps > 0.0);
+    let rows = rows.map_or(String::new(), |rows| format!(" ({} rows/s)", amount(rows as f64 / in_steps)));
+    let host = peak_bytes().map_or(String::new(), |host| format!(", host {}", bytes(host)));
+    format!(
+        "{name}: {steps} {each}, {step_us:.1} µs each{rows}, {seconds:.2} s in all; device {}{host}",
+        bytes(*device as u64)
+    )
 }
 
 /// The line of an epoch: the metrics of training, measured while parameters changed, then those of the evaluation's
@@ -292,7 +357,7 @@ mod tests {
         let drawn = Drawn::default();
         let target = drawn.clone();
         let mut progress =
-            Progress::drawn_on(false, move || ProgressDrawTarget::term_like(Box::new(target.clone())));
+            Progress::drawn_on(false, true, move || ProgressDrawTarget::term_like(Box::new(target.clone())));
         let take = || std::mem::take(&mut *drawn.0.lock().unwrap());
         progress.show(&Event::DataLoaded { data: "digits", set: &set(Provenance::Synthetic) });
         progress.finish();
@@ -322,6 +387,7 @@ mod tests {
     fn an_accuracy_on_made_up_data_says_so() {
         let report = EpochReport {
             epoch: 2,
+            step: 20,
             train_loss: 0.25,
             seconds: 1.5,
             train_metrics: IndexMap::from([("accuracy".to_string(), 0.5)]),

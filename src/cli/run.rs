@@ -12,19 +12,24 @@ use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::files::Format;
 use engine_runtime::session::{
-    self, CompilingPlanner, Inspection, Report, Session, SessionError, check_stages,
+    self, CompilingPlanner, DataReport, Effort, Inspection, Report, Session, SessionError, StageMeasure,
+    check_stages,
 };
 use indexmap::IndexMap;
+use serde_json::{Map, Value, json};
 
 use super::args::RunArgs;
 use super::device::{compile_options, compile_options_for, on_opened, open_during};
 use super::dump::{Dumps, expect_nodes, expect_room};
 use super::explain::compile_stages;
 use super::file::{self, PAGE, REPORT};
-use super::html;
+use super::html::{self, Seen};
+use super::log::Log;
+use super::machine;
 use super::open::{Opened, open};
 use super::output::{Failure, complain, remark};
 use super::progress::Progress;
+use super::record::Recorder;
 use super::signals::{end_at_once, interrupt_by};
 use crate::Engine;
 
@@ -50,14 +55,17 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     if opened.pipeline.stages.iter().all(is_prediction) && !args.quiet {
         remark("note: there is no stage to run; `engine predict` computes outputs for rows of a file");
     }
+    let mut recorder = recorder(&opened, args)?;
     let mut ran = None;
-    let ended = run_stages(&opened, registry.clone(), &sources, args, (&mut progress, &mut ran));
+    let watching = (&mut progress, &mut recorder, &mut ran);
+    let ended = run_stages(&opened, registry.clone(), &sources, args, watching);
+    let ended = recorder.end(ended, ran.as_ref().map(|ran| ran.report.end));
     // Writing into a pipe may block forever if its reader is slow.
     if held.is_some() {
         end_at_once();
     }
     let reported = match (&args.report, ran) {
-        (Some(path), Some(ran)) => write_report(path, ran, args, &opened, registry, &sources),
+        (Some(path), Some(ran)) => write_report(path, (&ran, &recorder), args, &opened, registry, &sources),
         _ => Ok(()),
     };
     // If both failed, the failure of the run is reported.
@@ -67,8 +75,23 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     ended.and(reported)
 }
 
-/// The report of a run, even a failed or interrupted one, and the compiler settings of its stages.
-type Ran = (Report, Options);
+/// A run, even a failed or interrupted one.
+struct Ran {
+    report: Report,
+    /// The compiler settings of its stages.
+    options: Options,
+    /// The times of the kernels of its stages, for a page.
+    measured: Vec<StageMeasure>,
+}
+
+/// The effort of measuring kernels for a page.
+const EFFORT: Effort = Effort { warmup: 0, steps: 0, at_once: 1, profiled: 5 };
+
+fn recorder(opened: &Opened, args: &RunArgs) -> Result<Recorder, Failure> {
+    let how = (args.resume.is_some(), args.force.overwrite());
+    let log = args.log.as_ref().map(|folder| Log::open(folder, &opened.pipeline, how)).transpose()?;
+    Ok(Recorder::new(log, args.log_every))
+}
 
 fn is_page(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "html")
@@ -80,7 +103,7 @@ fn report_format(path: &Path) -> &'static Format {
 
 fn write_report(
     path: &Path,
-    (report, options): Ran,
+    (ran, recorder): (&Ran, &Recorder),
     args: &RunArgs,
     opened: &Opened,
     registry: Registry,
@@ -89,9 +112,18 @@ fn write_report(
     let text = match is_page(path) {
         true => {
             let data_dir = args.pipeline.data_dir();
-            html::page(&report, &compile_stages(opened, registry, sources, data_dir, options, None, &[])?)
+            let options = ran.options.clone();
+            let compiled = compile_stages(opened, registry, sources, data_dir, options, None, &[])?;
+            html::page(&Seen {
+                report: &ran.report,
+                courses: &recorder.courses,
+                compiled: &compiled,
+                measured: &ran.measured,
+                pipeline: &opened.pipeline,
+                settings: &opened.settings,
+            })
         }
-        false => serde_json::to_string_pretty(&report).map_err(Failure::machine)? + "\n",
+        false => serde_json::to_string_pretty(&ran.report).map_err(Failure::machine)? + "\n",
     };
     let write = |file: &mut dyn Write| file.write_all(text.as_bytes());
     file::write(path, (report_format(path), args.force.overwrite()), &write)
@@ -103,7 +135,7 @@ fn run_stages(
     registry: Registry,
     sources: &Sources,
     args: &RunArgs,
-    (progress, ran): (&mut Progress, &mut Option<Ran>),
+    (progress, recorder, ran): (&mut Progress, &mut Recorder, &mut Option<Ran>),
 ) -> Result<(), Failure> {
     let context = LoadContext::from_env(args.pipeline.data_dir());
     let context = LoadContext { say: |line| remark(line), stand_in: !args.no_stand_in, ..context };
@@ -119,10 +151,12 @@ fn run_stages(
     }
     on_opened(used, args.quiet, |device| {
         let mut dumps = Dumps::new(args);
-        let mut report = Report::default();
-        let ended =
-            run_on(device, opened, &registry, sets.clone(), args, (progress, &mut dumps, &mut report));
-        *ran = Some((report, compile_options_for(&args.machine.compile, &**device)));
+        recorder.begin(|| facts(opened, &**device, &sets, args), &opened.settings);
+        let options = compile_options_for(&args.machine.compile, &**device);
+        let mut now = Ran { report: Report::default(), options, measured: vec![] };
+        let watching = (&mut *progress, &mut *recorder, &mut dumps);
+        let ended = run_on(device, opened, &registry, sets.clone(), args, (watching, &mut now));
+        *ran = Some(now);
         progress.finish();
         ended.map_err(|error| opened.failure(error))?;
         dumps.finish()
@@ -135,22 +169,56 @@ fn run_on(
     registry: &Registry,
     sets: IndexMap<Symbol, DataSet>,
     args: &RunArgs,
-    (progress, dumps, report): (&mut Progress, &mut Dumps<'_>, &mut Report),
+    ((progress, recorder, dumps), ran): ((&mut Progress, &mut Recorder, &mut Dumps<'_>), &mut Ran),
 ) -> Result<(), SessionError> {
     let pipeline = Arc::clone(&opened.pipeline);
-    let options = compile_options_for(&args.machine.compile, &**device);
+    let options = ran.options.clone();
     let kept = args.dump.iter().map(|node| node.as_str().into()).collect();
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry.clone(), options).keeping(kept);
+    let has_page = args.report.as_ref().is_some_and(|path| is_page(path));
+    let is_watched = progress.shows_numbers() || args.log.is_some() || has_page;
+    let planner = if is_watched { planner.reporting_norm() } else { planner };
     let mut session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), sets)?;
     args.residency.apply(&mut session);
     for (input, value) in &args.inputs.input {
         session.give(input, value.clone())?;
     }
-    session.inspect(Inspection { trace_nan: args.trace_nan, every: args.dump_every });
+    session.inspect(Inspection {
+        trace_nan: args.trace_nan,
+        every: args.dump_every,
+        progress_every: args.log_every,
+    });
     interrupt_by(session.cancel_flag());
     session.overwrite(args.force.overwrite());
-    session.report_stages(args.resume.as_deref(), report, &mut |event| {
+    session.report_stages(args.resume.as_deref(), &mut ran.report, &mut |event| {
         dumps.see(event);
         progress.show(event);
-    })
+        recorder.see(event);
+    })?;
+    if has_page {
+        // A page without times is better than none.
+        ran.measured = session.measure(None, EFFORT).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// The facts of a run for the first line of its log.
+fn facts(
+    opened: &Opened,
+    device: &dyn Device,
+    sets: &IndexMap<Symbol, DataSet>,
+    args: &RunArgs,
+) -> Map<String, Value> {
+    let data: Map<String, Value> =
+        sets.iter().map(|(name, set)| (name.to_string(), json!(DataReport::from(set)))).collect();
+    let facts = [
+        ("graph", json!(opened.pipeline.name)),
+        ("device", json!(device.info().name)),
+        ("seed", json!(opened.pipeline.seed)),
+        ("command", json!(machine::command())),
+        ("machine", json!(machine::description())),
+        ("resumed", json!(args.resume)),
+        ("data", data.into()),
+    ];
+    facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }

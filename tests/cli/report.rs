@@ -8,13 +8,21 @@ fn the_report_can_be_a_page_that_needs_nothing_else() {
     desk.run(&["--report", "report.html"]);
     let page = fs::read_to_string(desk.path("report.html")).unwrap();
     assert!(page.contains(" in stage train.</p>"), "the stage of most memory is named");
-    for part in
-        ["training loss by epoch", "accuracy by epoch", "Kernels of a step", "Memory over the launches"]
-    {
+    let parts = [
+        "<code>engine run tiny.ron --device cpu --report report.html</code>",
+        "<td>train.optimizer.lr</td><td>3e-3</td>",
+        ">loss<tspan",
+        ">accuracy<tspan",
+        ">learning rate lr</text>",
+        "Kernels of a step",
+        "µs in kernels.",
+        "Memory over the launches",
+    ];
+    for part in parts {
         assert!(page.contains(part), "{part}");
     }
     // Every opened tag is closed, and nothing is loaded from the network.
-    for tag in ["svg", "table", "tr", "td", "g", "text", "body", "html"] {
+    for tag in ["svg", "table", "tr", "td", "g", "text", "body", "html", "details", "summary"] {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
@@ -26,6 +34,7 @@ fn the_report_can_be_a_page_that_needs_nothing_else() {
 /// It counts each kind of element.
 const LOOK: &str = r#"<script>
 const of = (e, s) => [...e.querySelectorAll(s)];
+of(document, "details").forEach(e => e.open = true);
 const box = e => e.getBoundingClientRect();
 const name = e => e.textContent + " ";
 let faults = "";
@@ -55,8 +64,8 @@ for (const svg of of(document, "svg")) {
 }
 const ink = getComputedStyle(document.body).color, page = getComputedStyle(document.body).backgroundColor;
 document.body.dataset.look = JSON.stringify({faults, ink, page, curves: of(document, "polyline").length,
-  boxes: of(document, "rect.box").length, edges: of(document, ".edge").length,
-  rows: of(document, "table tr").length, bars: of(document, "rect.bar").length});
+  boxes: of(document, ".kernels rect.box").length, edges: of(document, ".kernels .edge").length,
+  rows: of(document, "table.kernels tr").length, bars: of(document, "rect.bar").length});
 </script>"#;
 
 /// The browser. `ENGINE_REQUIRE=browser` requires it.
@@ -94,8 +103,8 @@ fn the_report_is_laid_out_by_a_browser() {
             dom.split("data-look=\"").nth(1).unwrap().split('"').next().unwrap().replace("&quot;", "\"");
         let look: Value = serde_json::from_str(&look).unwrap();
         assert_eq!(look["faults"], "");
-        // Loss and accuracy. Nine kernels of training and some of the evaluation have a box, a row and a bar each.
-        assert_eq!(look["curves"], 2);
+        // The loss of steps and of epochs, the accuracy, the learning rate and the speed. Nine kernels of training and some of the evaluation have a box, a row and a bar each.
+        assert_eq!(look["curves"], 5);
         let n = |what: &str| look[what].as_u64().unwrap();
         assert!(n("boxes") > 10 && n("edges") >= n("boxes") - 4, "{look}");
         assert_eq!((n("rows"), n("bars")), (n("boxes") + 2, n("boxes")), "{look}");
@@ -106,4 +115,29 @@ fn the_report_is_laid_out_by_a_browser() {
         let picture = fs::read(desk.path("page.png")).unwrap();
         assert!(picture.starts_with(b"\x89PNG") && picture.len() > 20_000, "{} bytes", picture.len());
     }
+}
+
+/// The copies of a repeated layer are one box, and a call within it opens into a picture of its own.
+#[test]
+fn the_picture_of_a_deep_model_is_small() {
+    let desk = Desk::new();
+    let deep = r#"(
+        functions: {
+            "Residual": (
+                inputs: {"x": "[..., D]"}, layers: {"up": "Linear(width=D)"}, output: "x + relu(up(x))",
+            ),
+        },
+        nodes: {"x": "uniform(shape=[4, 8])", "y": "Residual(x, repeat=12)", "z": "sum(y)"},
+        stages: {"go": Run(outputs: ["z"])},
+    )"#;
+    desk.write("deep.ron", deep);
+    let ended = desk.engine(&["run", "deep.ron", "--device", "cpu", "--report", "deep.html"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let page = fs::read_to_string(desk.path("deep.html")).unwrap();
+    let (_, graph) = page.split_once("<h2>Graph</h2>").unwrap();
+    let (graph, _) = graph.split_once("<h2>").unwrap();
+    // x, y and z; in y its operand, a layer, relu and a sum; in the layer its operand, a product and a sum.
+    assert_eq!(graph.matches("class=\"box ").count(), 3 + 4 + 3, "{graph}");
+    assert_eq!(graph.matches("<summary>y <small>Residual ×12</small></summary>").count(), 1, "{graph}");
+    assert_eq!(graph.matches("<summary>up <small>Linear</small></summary>").count(), 1, "{graph}");
 }

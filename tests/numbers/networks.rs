@@ -2,12 +2,12 @@
 //! recomputed layers, compared with themselves.
 
 use super::numbers;
-use engine::{Engine, Program};
 use engine::core::compile::Options;
 use engine::core::pipeline::TrainStage;
 use engine::devices::{self, Choice};
 use engine::runtime::data::source::LoadContext;
 use engine::runtime::session::{self, CompilingPlanner, Event, Inspection, Report, Session};
+use engine::{Engine, Program};
 use serde_json::Value as Json;
 use std::path::Path;
 use std::sync::Arc;

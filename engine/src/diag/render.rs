@@ -26,14 +26,16 @@ const LONGEST_HELP: usize = 600;
 
 const LONGEST_REMARK: usize = 200;
 
-const MOST_LABELS: usize = 5;
+const MOST_LABELS: usize = 8;
 
-/// The diagnostic with each part cut to its limit.
+/// The diagnostic with each part cut to its limit. Of many places, the first ones and the last one remain: the fault, and
+/// the outermost call that leads to it.
 fn bounded(diagnostic: &Diagnostic) -> Diagnostic {
     let remark = |(span, remark): &(Span, String)| (*span, legible::message(remark, LONGEST_REMARK));
+    let (first, rest) = diagnostic.labels.split_at(diagnostic.labels.len().min(MOST_LABELS - 1));
     Diagnostic {
         message: legible::message(&diagnostic.message, LONGEST_MESSAGE),
-        labels: diagnostic.labels.iter().take(MOST_LABELS).map(remark).collect(),
+        labels: first.iter().chain(rest.last()).map(remark).collect(),
         help: diagnostic.help.as_ref().map(|help| legible::message(help, LONGEST_HELP)),
         ..*diagnostic
     }

@@ -131,6 +131,18 @@ impl Sources {
         self.libraries.len()
     }
 
+    /// The libraries, in order.
+    pub(crate) fn library_ids(&self) -> impl Iterator<Item = FileId> {
+        (0..self.libraries.len()).map(FileId::of_library)
+    }
+
+    /// The spaces before a place, as far as the line has nothing else there.
+    pub(crate) fn indentation(&self, span: Span) -> &str {
+        let before = &self.text(span.file)[..self.range(span).start];
+        let line = &before[before.rfind('\n').map_or(0, |end| end + 1)..];
+        if line.trim().is_empty() { line } else { "" }
+    }
+
     /// The name of a file.
     pub fn name(&self, file: FileId) -> &str {
         &self.file(file).name

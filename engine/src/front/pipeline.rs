@@ -8,6 +8,7 @@ mod declarations;
 mod dims;
 mod function;
 mod functions;
+mod libraries;
 mod literals;
 mod names;
 mod nodes;
@@ -24,21 +25,23 @@ mod types;
 mod typing;
 
 pub use functions::layers;
+pub use libraries::{LibraryText, add_library, library_text};
+pub use set::settings;
 pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
-use super::{Fields, Ron, entries, parse_ron};
-use crate::diag::{Code, Diagnostics, FileId, Look, Sources};
+use super::{Fields, Ron, parse_ron};
+use crate::diag::{Code, Diagnostics, FileId, Sources};
 use crate::ir::{Builder, Graph, Level, NodeId, Symbol, Value};
 use crate::numerics::{Numerics, Precision};
-use crate::op::{Form, Registry};
+use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::Pipeline;
 use constants::Constants;
 use declarations::{read_data, read_dims, read_inputs, read_params};
-use dims::Dims;
 use function::read_layers;
 use functions::Functions;
 use indexmap::IndexMap;
+use libraries::{add_libraries, read_plugin};
 use names::Names;
 use nodes::read_nodes;
 use precision::read_precision;
@@ -78,61 +81,6 @@ pub fn load(
     Some(Pipeline { graph: sound("read", Level::Typed, pipeline.graph), ..pipeline })
 }
 
-/// A text `(functions: {…})` whose functions and layers every pipeline can call. A pipeline may define a layer of the same
-/// name, which then takes its place.
-struct Library {
-    name: String,
-    text: String,
-}
-
-impl Form for Library {
-    const SET: &'static str = "library";
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// Adds the functions and layers of a text `(functions: {…})` to the registry. `name` is what errors call the text.
-///
-/// # Errors
-/// The errors of the text, as the command line would print them.
-pub fn add_library(registry: &mut Registry, name: &str, text: &str) -> Result<(), String> {
-    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    add_libraries(registry, &mut sources);
-    let file = sources.add_library(name, text);
-    let root = parse_ron(file, text, &mut diags);
-    if !root.is_error() {
-        read_plugin(&root, &mut Functions::default(), registry, &mut diags);
-    }
-    if diags.has_errors() {
-        return Err(diags.render(&sources, Look::Plain));
-    }
-    registry.register(Library { name: name.to_owned(), text: text.to_owned() });
-    Ok(())
-}
-
-/// Adds the texts of libraries, so that errors can show them.
-fn add_libraries(registry: &Registry, sources: &mut Sources) {
-    for library in registry.forms::<Library>().skip(sources.n_libraries()) {
-        sources.add_library(&library.name, &library.text);
-    }
-}
-
-/// A file given with `--plugin`: `(functions: {…})`.
-fn read_plugin(root: &Ron, functions: &mut Functions, registry: &mut Registry, diags: &mut Diagnostics) {
-    let written = entries(root, "a plugin file", diags).unwrap_or_default();
-    for (name, value) in written {
-        if name.value == "functions" {
-            functions.define(value, &Dims::new(), registry, diags);
-        } else {
-            diags
-                .error(Code::E0403, name.span, format!("a plugin file cannot define `{}`", name.value))
-                .help("it holds `functions: {…}` alone; the rest belongs into the pipeline");
-        }
-    }
-}
-
 fn read_pipeline(
     root: &Ron,
     file_name: &str,
@@ -169,7 +117,8 @@ fn read_pipeline(
     report_taken(&graph, &scope.places, diags);
     let mut first_results = scope.first_results(&graph);
     first_results.extend(scope.paths_of(&written));
-    let layer_params = written.params.into_values().map(|(decl, _)| decl);
+    let calls = written.calls_in(&graph);
+    let layer_params = written.params.values().map(|(decl, _)| decl.clone());
     let mut pipeline = Pipeline {
         name,
         seed,
@@ -183,6 +132,7 @@ fn read_pipeline(
         inputs: inputs.into_iter().map(|(input, _)| input).collect(),
         params: params.into_iter().filter_map(|(.., param)| param).chain(layer_params).collect(),
         first_results: scope.names_at(first_results, &graph),
+        calls,
         updates: updates(&graph, written.updates),
         graph,
         stages: vec![],

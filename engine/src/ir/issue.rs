@@ -1,6 +1,6 @@
 //! Why operands and attributes do not fit an op.
 
-use crate::diag::Span;
+use crate::diag::Diagnostic;
 
 /// Why operands do not fit an op. The caller adds the place.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +13,8 @@ pub struct TypeIssue {
     pub setting: Option<Box<str>>,
     /// One concrete fix.
     pub help: Option<String>,
-    /// The place within a function of the pipeline where the issue arose, and the remark at that place.
-    pub inside: Option<Box<(Span, String)>>,
+    /// The fault within a function that the op calls, with the calls that lead to it from there.
+    pub inside: Option<Box<Diagnostic>>,
 }
 
 impl TypeIssue {

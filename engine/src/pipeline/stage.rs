@@ -43,8 +43,23 @@ pub struct Pipeline {
     /// State that training updates by itself: (state, node that is its next value). Every `Train` stage of mode `Train`
     /// whose loss depends on the state does so, unless it gives the state another value.
     pub updates: Vec<(Symbol, Symbol)>,
+    /// The calls of functions and layers that the graph has written out, by path. It is for pictures of the graph alone.
+    pub calls: Vec<WrittenCall>,
     /// What to do, in order.
     pub stages: Vec<Stage>,
+}
+
+/// A call of a function or a layer that the graph has written out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenCall {
+    /// The path below which its nodes stand; those of copy i of a repeated call below `PATH.i`.
+    pub path: Symbol,
+    /// The function.
+    pub function: String,
+    /// The number of copies of a repeated call.
+    pub repeat: Option<usize>,
+    /// The names of its results.
+    pub results: Vec<Symbol>,
 }
 
 impl Pipeline {

@@ -27,11 +27,13 @@ pub use declared::expect_declared;
 pub use evaluation::evaluation;
 pub use generate::{Generation, decoding, generation};
 pub use loss_scale::ScaleStates;
+pub use optimize::GRAD_NORM;
 pub use predict::{Prediction, picks_among, prediction};
+pub use rates::rate_of_step;
 pub use rows::{Rows, SplitShape};
 pub use running::running;
 pub use search::search_extents;
-pub use training::{applying, training, training_with};
+pub use training::{Watched, applying, applying_with, training, training_with};
 
 use crate::bind::{bind, unroll};
 use crate::diag::Code;

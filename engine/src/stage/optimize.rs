@@ -29,7 +29,12 @@ pub struct Steps<'s> {
     pub recomputed: &'s [(Symbol, HashSet<Symbol>)],
     /// Number of steps, which schedules refer to.
     pub n_steps: usize,
+    /// Whether the norm of the gradients is an output.
+    pub shows_norm: bool,
 }
+
+/// The output of a training step that holds the 2-norm of all gradients together, before clipping: `f32[]`.
+pub const GRAD_NORM: &str = "grad_norm";
 
 /// The graph with gradients of its first output and a step of the optimizer.
 pub fn optimize(
@@ -226,7 +231,7 @@ fn step_params(
     let (optimizer, first) = (steps.optimizer, builder.graph.state.len());
     let grads = match (steps.stage.clip_value, steps.stage.clip_norm) {
         (Some(most), _) => clip_values(builder, &grads, most),
-        (None, Some(most)) => clip(builder, &grads, most),
+        (None, Some(most)) => clip(builder, &grads, most, steps.shows_norm),
         (None, None) => grads,
     };
     let mut rates: HashMap<Symbol, Value> = HashMap::new();
@@ -256,8 +261,8 @@ fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {
 }
 
 /// All gradients times `min(1, most / (‖g‖₂ + 1e-6))`, the norm taken over all of them together.
-fn clip(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
-    b.set_scope("grad_norm", None);
+fn clip(b: &mut Builder, grads: &[Value], most: f64, shows_norm: bool) -> Vec<Value> {
+    b.set_scope(GRAD_NORM, None);
     let mut squares: Option<Value> = None;
     for &grad in grads {
         let wide = b.cast(grad, DType::F32);
@@ -268,6 +273,10 @@ fn clip(b: &mut Builder, grads: &[Value], most: f64) -> Vec<Value> {
     }
     let Some(squares) = squares else { return vec![] };
     let norm = b.unary(Unary::Sqrt, squares);
+    let is_free = || b.graph.outputs.iter().all(|(name, _)| &**name != GRAD_NORM);
+    if shows_norm && is_free() {
+        b.graph.outputs.push((GRAD_NORM.into(), norm));
+    }
     let factor = b.map(&[norm], |n| E::from(1.0).min(E::from(most) / (n[0] + 1e-6)));
     grads
         .iter()

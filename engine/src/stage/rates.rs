@@ -3,6 +3,7 @@
 use super::mode::set_mode;
 use super::{StageIssue, own_input};
 use crate::ir::{Body, Builder, DType, E, Graph, InputKind, Inst, Node, NodeOp, Output, Type, Value};
+use crate::op::Registry;
 use crate::pipeline::{Mode, Rate, Schedule};
 use std::sync::Arc;
 
@@ -24,6 +25,18 @@ pub fn rate(
             Ok(appended(b, graph))
         }
     }
+}
+
+/// A schedule as a graph of the step alone, whose one output is the rate; nothing for one that depends on a metric.
+/// `n_steps` is the number of steps of the stage.
+pub fn rate_of_step(schedule: &Schedule, n_steps: usize, mode: Mode, registry: &Registry) -> Option<Graph> {
+    if schedule.metric_rate().is_some() {
+        return None;
+    }
+    let mut b = Builder::new(Graph::default(), registry);
+    let rate = rate(&mut b, ("lr", schedule), n_steps, mode).ok()?;
+    b.graph.outputs.push(("lr".into(), rate));
+    Some(b.graph)
 }
 
 fn of_step(b: &mut Builder, formula: &dyn Fn(E, f64) -> E, n_steps: usize) -> Value {

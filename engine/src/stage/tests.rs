@@ -73,6 +73,7 @@ fn pipeline(registry: &Registry) -> Pipeline {
         graph: parse(text, registry).unwrap(),
         first_results: vec![],
         updates: vec![],
+        calls: vec![],
         stages: vec![],
     }
 }
@@ -301,6 +302,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
         once: &[],
         recomputed: &[],
         n_steps: 1,
+        shows_norm: false,
     };
     let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);

@@ -56,11 +56,21 @@ pub fn training(
     rows: Rows,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
-    training_with(pipeline, stage, data, rows, &[], registry)
+    training_with(pipeline, stage, data, rows, &Watched::default(), registry)
 }
 
-/// As [`training`], with further outputs (name, node): gradients of the loss with respect to nodes that the loss depends
-/// on, the parameters apart. Other nodes are passed over.
+/// Further outputs of a training step.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// (name, node): gradients of the loss with respect to nodes that the loss depends on, the parameters apart. Other
+    /// nodes are passed over.
+    pub gradients: Vec<(Symbol, Symbol)>,
+    /// Whether the norm of the gradients is the output [`GRAD_NORM`](super::GRAD_NORM). Only a stage with `clip_norm`
+    /// computes it.
+    pub norm: bool,
+}
+
+/// As [`training`], with further outputs.
 ///
 /// # Errors
 /// As for [`training`].
@@ -69,7 +79,7 @@ pub fn training_with(
     stage: &TrainStage,
     data: &SplitShape,
     rows: Rows,
-    gradients: &[(Symbol, Symbol)],
+    Watched { gradients, norm }: &Watched,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
     let (measured, updates) = (measured(stage), Updates::of(pipeline, stage));
@@ -79,8 +89,9 @@ pub fn training_with(
     let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
     let fed = sound("feed", Level::Bound, fed);
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, total_steps(stage, data))
-    {
+    let steps =
+        steps(stage, (&trained, &updates.once), &pipeline.recomputed, (total_steps(stage, data), *norm));
+    let graph = match steps {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&fed, &steps, gradients, registry)?,
         Some(steps) => optimize::accumulate(&fed, &steps, gradients, registry)?,
         None => fed,
@@ -103,19 +114,34 @@ pub fn applying(
     data: &SplitShape,
     registry: &Registry,
 ) -> Result<StageGraph, StageIssue> {
-    let graph = apply(pipeline, stage, total_steps(stage, data), registry)?;
+    applying_with(pipeline, stage, data, &Watched::default(), registry)
+}
+
+/// As [`applying`], with further outputs. The gradients with respect to nodes belong to [`training_with`].
+///
+/// # Errors
+/// As for [`applying`].
+pub fn applying_with(
+    pipeline: &Pipeline,
+    stage: &TrainStage,
+    data: &SplitShape,
+    watched: &Watched,
+    registry: &Registry,
+) -> Result<StageGraph, StageIssue> {
+    let graph = apply(pipeline, stage, (total_steps(stage, data), watched.norm), registry)?;
     Ok(StageGraph { graph: graph.pruned(), sums: vec![], nan_step: None, loss_scale: scale_states(stage) })
 }
 
 fn apply(
     pipeline: &Pipeline,
     stage: &TrainStage,
-    n_steps: usize,
+    (n_steps, shows_norm): (usize, bool),
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
     let trained = trained(pipeline, stage);
     let updates = Updates::of(pipeline, stage);
-    let Some(steps) = steps(stage, (&trained, &updates.once), &pipeline.recomputed, n_steps) else {
+    let Some(steps) = steps(stage, (&trained, &updates.once), &pipeline.recomputed, (n_steps, shows_norm))
+    else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
     let wanted =
@@ -135,9 +161,17 @@ fn steps<'s>(
     stage: &'s TrainStage,
     (trained, once): (&'s [Symbol], &'s [Symbol]),
     recomputed: &'s [(Symbol, HashSet<Symbol>)],
-    n_steps: usize,
+    (n_steps, shows_norm): (usize, bool),
 ) -> Option<Steps<'s>> {
-    stage.optimizer.as_ref().map(|optimizer| Steps { stage, optimizer, trained, once, recomputed, n_steps })
+    stage.optimizer.as_ref().map(|optimizer| Steps {
+        stage,
+        optimizer,
+        trained,
+        once,
+        recomputed,
+        n_steps,
+        shows_norm,
+    })
 }
 
 /// What a training stage measures: the loss, then its metrics, of which the loss may be one.
@@ -188,10 +222,10 @@ fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registr
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
     rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, 1) {
+    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, (1, false)) {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&bound, &steps, &[], registry)?,
         Some(steps) => {
-            apply(pipeline, stage, 1, registry)?;
+            apply(pipeline, stage, (1, false), registry)?;
             optimize::accumulate(&bound, &steps, &[], registry)?
         }
         None => bound,

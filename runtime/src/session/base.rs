@@ -58,6 +58,8 @@ pub struct Inspection {
     /// The interval of steps at which the planner's kept values are reported; `None` for the last step of each stage. See
     /// [`CompilingPlanner::keeping`](super::CompilingPlanner::keeping).
     pub every: Option<u64>,
+    /// The interval of steps at which training reports its progress. Without one, it reports about 20 times a second.
+    pub progress_every: Option<u64>,
 }
 
 /// The progress of training, without the tensors.
@@ -238,8 +240,10 @@ impl Session {
         if self.inspection.trace_nan {
             return 1;
         }
-        let left = self.inspection.every.map(|every| every.max(1) - step % every.max(1));
-        left.map_or(most, |left| most.min(left as usize))
+        let Inspection { every, progress_every, .. } = self.inspection;
+        let left =
+            [every, progress_every].into_iter().flatten().map(|every| every.max(1) - step % every.max(1));
+        left.fold(most, |most, left| most.min(left as usize))
     }
 
     pub(super) fn is_cancelled(&self) -> bool {

@@ -211,7 +211,8 @@ impl Batches {
     /// The value of an `f32[]` output after the last step; none if there is no such output.
     pub(super) fn output(&self, name: &str) -> Option<f32> {
         let mut bytes = [0; 4];
-        self.latest()?.executable.read_output(name, &mut bytes).ok()?;
+        let mut ready = [self.latest(), self.apply.as_ref()].into_iter().flatten();
+        ready.find_map(|ready| ready.executable.read_output(name, &mut bytes).ok())?;
         Some(f32::from_le_bytes(bytes))
     }
 

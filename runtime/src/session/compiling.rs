@@ -6,7 +6,7 @@ use engine_core::compile::{Compiled, Options, compile};
 use engine_core::ir::{Graph, Symbol, Value};
 use engine_core::op::Registry;
 use engine_core::pipeline::{Pipeline, RunStage};
-use engine_core::stage::{self, ScaleStates, StageGraph, StageIssue};
+use engine_core::stage::{self, ScaleStates, StageGraph, StageIssue, Watched};
 use indexmap::IndexMap;
 
 use super::error::{PlanError, StageFault};
@@ -19,6 +19,7 @@ pub struct CompilingPlanner {
     options: Options,
     /// By path: the name of the node.
     kept: IndexMap<Symbol, Symbol>,
+    reports_norm: bool,
 }
 
 /// The prefix of the output that holds the value of a kept node.
@@ -40,7 +41,7 @@ pub struct CompiledStage {
 impl CompilingPlanner {
     /// A compiler for the stages of this pipeline.
     pub fn new(pipeline: Arc<Pipeline>, registry: Registry, options: Options) -> Self {
-        CompilingPlanner { pipeline, registry, options, kept: IndexMap::new() }
+        CompilingPlanner { pipeline, registry, options, kept: IndexMap::new(), reports_norm: false }
     }
 
     /// The pipeline.
@@ -55,6 +56,14 @@ impl CompilingPlanner {
         CompilingPlanner { kept, ..self }
     }
 
+    /// Lets training stages with `clip_norm` report the norm of their gradients ([`StepReport::grad_norm`]). It costs the
+    /// store of a scalar.
+    ///
+    /// [`StepReport::grad_norm`]: super::StepReport::grad_norm
+    pub fn reporting_norm(self) -> Self {
+        CompilingPlanner { reports_norm: true, ..self }
+    }
+
     /// Compiles a plan and keeps all its forms.
     ///
     /// # Errors
@@ -64,9 +73,11 @@ impl CompilingPlanner {
         let plain = |graph| StageGraph { graph, sums: vec![], nan_step: None, loss_scale: None };
         let made = match *request {
             Request::Training { stage, data, rows } => {
-                stage::training_with(pipeline, stage, data, rows, &self.kept_gradients(), registry)
+                stage::training_with(pipeline, stage, data, rows, &self.watched(), registry)
             }
-            Request::Applying { stage, data } => stage::applying(pipeline, stage, data, registry),
+            Request::Applying { stage, data } => {
+                stage::applying_with(pipeline, stage, data, &self.watched(), registry)
+            }
             Request::Evaluation { scope, evaluation, data, rows } => {
                 stage::evaluation(pipeline, scope, evaluation, data, rows, registry)
             }
@@ -94,6 +105,10 @@ impl CompilingPlanner {
             }
         }
         stage::running(&self.pipeline, &stage, &self.registry)
+    }
+
+    fn watched(&self) -> Watched {
+        Watched { gradients: self.kept_gradients(), norm: self.reports_norm }
     }
 
     /// The outputs (name, node) of kept gradients `d.NODE` with respect to nodes and inputs.

@@ -1,10 +1,11 @@
 //! The events of a session, reported as they occur.
 
+use std::fmt;
 use std::path::Path;
 
 use engine_core::ir::Symbol;
 
-use super::report::{EpochReport, StageReport};
+use super::report::{EpochReport, StageReport, StepReport};
 use crate::data::source::DataSet;
 use crate::tensor::HostTensor;
 use indexmap::IndexMap;
@@ -33,7 +34,7 @@ pub enum Event<'a> {
         /// The most steps that it runs, counted from its beginning.
         n_steps: u64,
     },
-    /// Some steps are done.
+    /// Some steps of training are done.
     Progress {
         /// The stage.
         stage: &'a str,
@@ -45,8 +46,10 @@ pub enum Event<'a> {
         epoch: u64,
         /// Epochs in all.
         n_epochs: u64,
-        /// Loss of the last step; none outside training.
+        /// Loss of the last step, if it is a scalar of `f32`.
         loss: Option<f64>,
+        /// Measures the last step.
+        measure: Measure<'a>,
     },
     /// An epoch of training is complete, its evaluation included.
     EpochDone {
@@ -115,6 +118,23 @@ pub enum Event<'a> {
         /// Its report.
         report: &'a StageReport,
     },
+}
+
+/// A measurement that is made when it is asked for. Training pays for no measurement that is not shown.
+#[derive(Clone, Copy)]
+pub struct Measure<'a>(pub(super) &'a dyn Fn() -> StepReport);
+
+impl Measure<'_> {
+    /// Makes the measurement.
+    pub fn take(&self) -> StepReport {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Measure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.take().fmt(f)
+    }
 }
 
 /// Reports the values of kept nodes.

@@ -55,7 +55,7 @@ pub use base::{Inspection, Session};
 pub use check::check_stages;
 pub use compiling::{CompiledStage, CompilingPlanner};
 pub use error::{Fault, PlanError, SessionError, StageFault};
-pub use event::{Event, Subscriber};
+pub use event::{Event, Measure, Subscriber};
 pub use loading::{load_data, load_set};
 pub use measure::{Effort, StageMeasure};
 pub use names::{DataNames, data_names};
@@ -63,7 +63,7 @@ pub use origin::{Origin, OriginNode};
 pub use plan::{Planner, Request, StagePlan, Sum};
 pub use report::{
     BestEpoch, DataReport, EndReason, EpochReport, MemoryReport, OutputReport, Report, RunEnd, StageReport,
-    TrainingEnd, Values,
+    StepReport, TrainingEnd, Values,
 };
 pub use resident::split_shape;
 pub use saving::check_files;

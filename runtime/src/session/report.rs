@@ -128,6 +128,9 @@ pub struct StageReport {
     pub steps: u64,
     /// Mean wall time of one of them, evaluation apart.
     pub step_us: f64,
+    /// Rows that these steps have read, if they read batches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
     /// Epochs of a training stage that this process completed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub epochs: Vec<EpochReport>,
@@ -187,11 +190,35 @@ impl MemoryReport {
     }
 }
 
+/// One step of a training stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StepReport {
+    /// Steps taken until then, those before a resumed checkpoint included.
+    pub step: u64,
+    /// The epoch of the step, counted from 1.
+    pub epoch: u64,
+    /// The loss, then the stage's other metrics, on the rows of this step. With `accumulate`, on those of its last batch.
+    pub metrics: IndexMap<String, f64>,
+    /// The learning rates of this step: `lr`, and `lr.N` for the group of parameters of number N, counted from 1.
+    pub rates: IndexMap<String, f64>,
+    /// The 2-norm of all gradients together, before clipping; for a stage with `clip_norm`, if the planner reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grad_norm: Option<f64>,
+    /// Rows that all steps so far have read, those before a resumed checkpoint included.
+    pub rows: u64,
+    /// Wall time of the steps of this process in seconds, evaluations apart.
+    pub seconds: f64,
+    /// Bytes of memory that the stage needs of the device.
+    pub device_bytes: usize,
+}
+
 /// One epoch of a training stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EpochReport {
     /// The epoch, counted from 1.
     pub epoch: u64,
+    /// Steps taken until its end.
+    pub step: u64,
     /// Mean of the loss over the rows of the epoch.
     pub train_loss: f64,
     /// Wall time, evaluation included.

@@ -99,6 +99,7 @@ fn stages(kinds: Vec<(&str, Box<dyn StageKind>)>) -> Pipeline {
         graph,
         first_results: vec![],
         updates: vec![],
+        calls: vec![],
         stages: stages.collect(),
     }
 }
@@ -328,8 +329,15 @@ fn events_are_reported_in_order() {
     session(&Arc::default(), training(stage))
         .run_stages(None, &mut |event| {
             events.push(match event {
-                Event::Progress { step, n_steps, epoch, n_epochs, loss, .. } => {
+                Event::Progress { step, n_steps, epoch, n_epochs, loss, measure, .. } => {
                     assert!(loss.is_some_and(f64::is_finite));
+                    let measured = measure.take();
+                    assert_eq!(
+                        (measured.step, measured.epoch, measured.rows),
+                        (*step, 1, (4 * step).min(10))
+                    );
+                    assert_eq!((measured.metrics["loss"], measured.grad_norm), (loss.unwrap(), None));
+                    assert!(measured.device_bytes > 0 && measured.rates.is_empty());
                     format!("{step}/{n_steps} {epoch}/{n_epochs}")
                 }
                 Event::EpochDone { report, set, .. } => {

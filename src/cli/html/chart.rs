@@ -1,11 +1,12 @@
-//! Curves over epochs, and memory over launches.
+//! Curves over steps, and memory over launches.
 
 use std::fmt::Write;
 
 use engine_core::plan::{Place, Plan};
-use engine_runtime::session::EpochReport;
+use indexmap::IndexSet;
 
 use super::written::{bytes, escaped};
+use crate::cli::record::{Course, Curve};
 
 const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 200.0;
@@ -17,56 +18,114 @@ const BOTTOM: f64 = HEIGHT - 26.0;
 /// The maximum number of marks on an axis.
 const MOST_MARKS: usize = 8;
 
-/// The loss, and each metric of training and of the evaluation after every epoch.
-pub(super) fn curves(epochs: &[EpochReport]) -> String {
-    let Some(first) = epochs.first() else { return String::new() };
-    let losses: Vec<f64> = epochs.iter().map(|epoch| epoch.train_loss).collect();
-    let mut text = curve("training loss by epoch", &losses);
-    for name in first.train_metrics.keys() {
-        let values = epochs.iter().filter_map(|epoch| epoch.train_metrics.get(name).copied());
-        text.push_str(&curve(&format!("{name} in training by epoch"), &values.collect::<Vec<f64>>()));
-    }
-    for name in first.metrics.keys() {
-        let values = epochs.iter().filter_map(|epoch| epoch.metrics.get(name).copied());
-        text.push_str(&curve(&format!("{name} by epoch"), &values.collect::<Vec<f64>>()));
-    }
-    format!("<div class=\"row\">\n{text}</div>\n")
+/// More points than this are not drawn.
+const MOST_POINTS: usize = 400;
+
+/// One line of a chart.
+struct Line<'c> {
+    label: String,
+    /// The class of its colour.
+    class: &'static str,
+    curve: &'c Curve,
+    has_dots: bool,
 }
 
-fn curve(title: &str, values: &[f64]) -> String {
-    let finite = || values.iter().copied().filter(|value| value.is_finite());
+/// A chart for each metric, with training and evaluation together, then the learning rates, the norm of the gradients and
+/// the speed.
+pub(super) fn curves(course: &Course) -> String {
+    let metrics = [&course.training, &course.means, &course.evaluated].into_iter().flat_map(|map| map.keys());
+    let metrics: IndexSet<&String> = metrics.collect();
+    let evaluated_on = course.evaluated_on.as_deref().unwrap_or("evaluation");
+    let mut text = String::new();
+    for name in metrics {
+        let line = |label: &str, class, curve: Option<&'_ Curve>, has_dots| {
+            curve.map(|curve| (label.to_string(), class, curve.clone(), has_dots))
+        };
+        let lines = [
+            line("training, a step", "step", course.training.get(name), false),
+            line("training, mean of the epoch", "mean", course.means.get(name), true),
+            line(evaluated_on, "line", course.evaluated.get(name), true),
+        ];
+        let lines: Vec<_> = lines.into_iter().flatten().collect();
+        let lines = lines.iter().map(|(label, class, curve, has_dots)| Line {
+            label: label.clone(),
+            class,
+            curve,
+            has_dots: *has_dots,
+        });
+        text.push_str(&chart(name, &lines.collect::<Vec<_>>()));
+    }
+    for (name, curve) in &course.rates {
+        text.push_str(&single(&format!("learning rate {name}"), curve));
+    }
+    for (name, title) in [("grad_norm", "norm of the gradients"), ("steps_per_second", "steps per second")] {
+        text.push_str(&course.numbers.get(name).map_or(String::new(), |curve| single(title, curve)));
+    }
+    if text.is_empty() { text } else { format!("<div class=\"row\">\n{text}</div>\n") }
+}
+
+fn single(title: &str, curve: &Curve) -> String {
+    chart(title, &[Line { label: String::new(), class: "line", curve, has_dots: false }])
+}
+
+fn chart(title: &str, lines: &[Line<'_>]) -> String {
+    let points = || lines.iter().flat_map(|line| line.curve).filter(|(_, value)| value.is_finite());
     let (low, high) =
-        finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+        points().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, v)| (low.min(*v), high.max(*v)));
     if low > high {
         return String::new();
     }
+    let last = points().map(|(step, _)| *step).max().unwrap_or(1).max(1);
     let range = if high > low { high - low } else { 1.0 };
-    let last = values.len().saturating_sub(1).max(1) as f64;
-    // A single point stands in the middle.
-    let x = |i: usize| match values.len() {
-        1 => (LEFT + RIGHT) / 2.0,
-        _ => LEFT + 8.0 + (RIGHT - LEFT - 16.0) * i as f64 / last,
-    };
+    let x = |step: u64| LEFT + 8.0 + (RIGHT - LEFT - 16.0) * step as f64 / last as f64;
     let y = |value: f64| BOTTOM - 6.0 - (BOTTOM - TOP - 6.0) * (value - low) / range;
-    let points = values.iter().enumerate().filter(|(_, value)| value.is_finite());
-    let points: Vec<(usize, f64, f64)> = points.map(|(i, &value)| (i, x(i), y(value))).collect();
-    let line: Vec<String> = points.iter().map(|(_, x, y)| format!("{x:.1},{y:.1}")).collect();
-    let mut dots = String::new();
-    for (i, x, y) in &points {
-        let (epoch, value) = (i + 1, values[*i]);
-        let _ = write!(
-            dots,
-            "<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"><title>{epoch}: {value}</title></circle>"
-        );
-    }
-    let mut marks = mark_left(y(high), &short(high));
+    let mut inside = mark_left(y(high), &short(high));
     if high > low {
-        marks.push_str(&mark_left(y(low), &short(low)));
+        inside.push_str(&mark_left(y(low), &short(low)));
     }
-    for i in marked(values.len()) {
-        marks.push_str(&mark_below(x(i), i + 1));
+    for step in (0..=last).step_by(pace(last) as usize) {
+        inside.push_str(&mark_below(x(step), step));
     }
-    framed(title, &format!("{marks}<polyline class=\"line\" points=\"{}\"/>{dots}", line.join(" ")))
+    lines.iter().for_each(|line| inside.push_str(&line.drawn(&x, &y)));
+    let labels = lines.iter().filter(|line| !line.label.is_empty());
+    let labels = labels.map(|line| {
+        format!("<tspan class=\"key {}\" dx=\"12\">{}</tspan>", line.class, escaped(&line.label))
+    });
+    framed(&format!("{}{}", escaped(title), labels.collect::<String>()), &inside)
+}
+
+impl Line<'_> {
+    fn drawn(&self, x: &dyn Fn(u64) -> f64, y: &dyn Fn(f64) -> f64) -> String {
+        let points: Vec<(u64, f64)> = self.curve.iter().copied().filter(|(_, v)| v.is_finite()).collect();
+        let stride = points.len().div_ceil(MOST_POINTS).max(1);
+        let is_drawn = |i: &usize| i.is_multiple_of(stride) || i + 1 == points.len();
+        let drawn = (0..points.len()).filter(is_drawn).map(|i| points[i]);
+        let drawn: Vec<(u64, f64)> = drawn.collect();
+        let line: Vec<String> =
+            drawn.iter().map(|&(step, value)| format!("{:.1},{:.1}", x(step), y(value))).collect();
+        let class = self.class;
+        let mut text = format!("<polyline class=\"{class}\" points=\"{}\"/>", line.join(" "));
+        for (step, value) in drawn.into_iter().filter(|_| self.has_dots || points.len() == 1) {
+            let _ = write!(
+                text,
+                "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\"><title>step {step}: {value}</title></circle>",
+                x(step),
+                y(value)
+            );
+        }
+        text
+    }
+}
+
+/// The distance of the marks of steps: 1, 2 or 5 times a power of ten, so that there are at most six.
+fn pace(last: u64) -> u64 {
+    let mut ten = 1;
+    loop {
+        if let Some(factor) = [1, 2, 5].into_iter().find(|factor| last / (factor * ten) <= 5) {
+            return factor * ten;
+        }
+        ten *= 10;
+    }
 }
 
 /// A number with about four digits.
@@ -89,16 +148,17 @@ fn mark_left(y: f64, text: &str) -> String {
     format!("<text class=\"soft end\" x=\"{x}\" y=\"{y:.1}\">{}</text>", escaped(text))
 }
 
-fn mark_below(x: f64, number: usize) -> String {
+fn mark_below(x: f64, number: u64) -> String {
     let y = BOTTOM + 18.0;
     format!("<text class=\"soft middle\" x=\"{x:.1}\" y=\"{y}\">{number}</text>")
 }
 
+/// `title` is HTML.
 fn framed(title: &str, inside: &str) -> String {
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\"><text x=\"{LEFT}\" y=\"18\">{}</text>\
 <path class=\"axis\" d=\"M{LEFT} {TOP}V{BOTTOM}H{RIGHT}\"/>{inside}</svg>\n",
-        escaped(title)
+        title
     )
 }
 
@@ -128,7 +188,7 @@ pub(super) fn memory(plan: &Plan) -> String {
         );
     }
     for number in marked(plan.launches.len()) {
-        inside.push_str(&mark_below(LEFT + each * (number as f64 + 0.5), number + 1));
+        inside.push_str(&mark_below(LEFT + each * (number as f64 + 0.5), number as u64 + 1));
     }
     let _ = write!(inside, "<path class=\"peak\" d=\"M{LEFT} {TOP}H{RIGHT}\"/>");
     framed("values held, by launch; the arena above", &inside)
@@ -140,9 +200,28 @@ mod tests {
 
     #[test]
     fn a_curve_spans_its_frame_and_skips_nan() {
-        let svg = curve("loss <1>", &[2.0, f64::NAN, 1.0]);
-        assert!(svg.contains("loss &lt;1&gt;") && svg.contains("points=\"74.0,40.0 478.0,168.0\""), "{svg}");
-        assert_eq!(curve("nothing", &[f64::NAN]), "");
+        let svg = single("loss <1>", &vec![(1, 2.0), (2, f64::NAN), (4, 1.0)]);
+        assert!(svg.contains("loss &lt;1&gt;") && svg.contains("points=\"175.0,40.0 478.0,168.0\""), "{svg}");
+        assert_eq!(single("nothing", &vec![(1, f64::NAN)]), "");
+    }
+
+    #[test]
+    fn training_and_evaluation_share_a_chart() {
+        let curves_of = |value| indexmap::IndexMap::from([("loss".to_string(), vec![(1, value), (9, 1.0)])]);
+        let (training, evaluated) = (curves_of(3.0), curves_of(2.0));
+        let course =
+            Course { training, evaluated, evaluated_on: Some("test".to_string()), ..Course::default() };
+        let svg = curves(&course);
+        assert_eq!((svg.matches("<svg").count(), svg.matches("<polyline").count()), (1, 2), "{svg}");
+        assert!(svg.contains(">test</tspan>"), "{svg}");
+    }
+
+    #[test]
+    fn many_points_are_thinned_and_the_last_one_stays() {
+        let curve: Curve = (0..10_000).map(|step| (step, step as f64)).collect();
+        let svg = single("steps", &curve);
+        assert!(svg.matches(',').count() <= MOST_POINTS + 1 && svg.contains(" 478.0,40.0\""), "{svg}");
+        assert_eq!([1, 5, 6, 469, 2000, 10_001].map(pace), [1, 1, 2, 100, 500, 5000]);
     }
 
     #[test]

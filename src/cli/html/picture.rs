@@ -1,12 +1,24 @@
-//! The graph of kernels as a picture: one box per launch, in layers. A launch is below all launches whose results it
-//! reads. An edge that crosses a layer has a lane of its own there (Sugiyama, Tagawa and Toda, 1981).
+//! Graphs as pictures: boxes in layers. A box is below all boxes whose results it reads. An edge that crosses a layer has
+//! a lane of its own there (Sugiyama, Tagawa and Toda, 1981).
 
 use std::fmt::Write;
 
-use engine_core::fusion::Use;
-use engine_core::plan::Plan;
-
 use super::written::escaped;
+
+/// A graph to draw.
+pub(super) struct Picture {
+    pub(super) boxes: Vec<Box>,
+    /// Pairs of boxes: the writer of a value and its later reader, in the order of the readers.
+    pub(super) edges: Vec<(usize, usize)>,
+}
+
+/// A box with two lines of text.
+pub(super) struct Box {
+    pub(super) title: String,
+    pub(super) lines: [String; 2],
+    /// The class of its colour.
+    pub(super) class: &'static str,
+}
 
 const BOX: (f64, f64) = (190.0, 46.0);
 const LANE: f64 = 10.0;
@@ -15,99 +27,72 @@ const GAP: (f64, f64) = (18.0, 36.0);
 /// A place in a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Slot {
-    Launch(usize),
+    Box(usize),
     /// An edge that crosses the layer, by its number.
     Lane(usize),
 }
 
-/// The picture.
-pub(super) fn graph(plan: &Plan) -> String {
-    let edges = edges(plan);
-    let layers = layers(plan.launches.len(), &edges);
-    let places = placed(&layers, &edges);
-    let slots = || places.iter().flatten();
-    let width = slots().map(|(slot, x)| x + width(*slot) / 2.0 + 4.0).fold(0.0, f64::max);
-    let height = layers.len() as f64 * (BOX.1 + GAP.1) - GAP.1 + 8.0;
-    let mut text = format!(
-        "<div class=\"wide\"><svg class=\"graph\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\">"
-    );
-    for (edge, (from, to)) in edges.iter().enumerate() {
-        let belongs = |slot: Slot| [Slot::Launch(*from), Slot::Launch(*to), Slot::Lane(edge)].contains(&slot);
-        let _ = write!(text, "<path class=\"edge\" d=\"{}\"/>", way(&places, &belongs));
-    }
-    for (layer, slots) in places.iter().enumerate() {
-        for (slot, x) in slots {
-            if let Slot::Launch(launch) = slot {
-                text.push_str(&drawn(plan, *launch, x - BOX.0 / 2.0, top(layer)));
+impl Picture {
+    /// The picture as SVG.
+    pub(super) fn svg(&self) -> String {
+        let layers = layers(self.boxes.len(), &self.edges);
+        let places = placed(&layers, &self.edges);
+        let slots = || places.iter().flatten();
+        let width = slots().map(|(slot, x)| x + width(*slot) / 2.0 + 4.0).fold(0.0, f64::max);
+        let height = layers.len() as f64 * (BOX.1 + GAP.1) - GAP.1 + 8.0;
+        let mut text = format!(
+            "<div class=\"wide\"><svg class=\"graph\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\">"
+        );
+        for (edge, (from, to)) in self.edges.iter().enumerate() {
+            let belongs = |slot: Slot| [Slot::Box(*from), Slot::Box(*to), Slot::Lane(edge)].contains(&slot);
+            let _ = write!(text, "<path class=\"edge\" d=\"{}\"/>", way(&places, &belongs));
+        }
+        for (layer, slots) in places.iter().enumerate() {
+            for (slot, x) in slots {
+                if let Slot::Box(number) = slot {
+                    text.push_str(&self.boxes[*number].drawn(x - BOX.0 / 2.0, top(layer)));
+                }
             }
         }
+        text + "</svg></div>\n"
     }
-    text + "</svg></div>\n"
 }
 
-fn drawn(plan: &Plan, launch: usize, x: f64, y: f64) -> String {
-    let kernel = &plan.kernels[plan.launches[launch].kernel];
-    let name = shortened(&format!("{} {}", launch + 1, kernel.name));
-    format!(
-        "<g><title>{}</title><rect class=\"box {}\" x=\"{x:.0}\" y=\"{y:.0}\" width=\"{}\" height=\"{}\" rx=\"5\"/>\
-<text x=\"{:.0}\" y=\"{:.0}\">{}</text><text class=\"soft\" x=\"{:.0}\" y=\"{:.0}\">{}</text></g>",
-        escaped(&format!("{}: {}", kernel.name, kernel.ops.join(" "))),
-        class(kernel.kind()),
-        BOX.0,
-        BOX.1,
-        x + 8.0,
-        y + 19.0,
-        escaped(&name),
-        x + 8.0,
-        y + 36.0,
-        kernel.kind()
-    )
-}
-
-fn class(kind: &str) -> &'static str {
-    match kind {
-        "map" | "segmented map" => "map",
-        "row" | "scan" => "rows",
-        "matmul" => "matmul",
-        _ => "other",
+impl Box {
+    fn drawn(&self, x: f64, y: f64) -> String {
+        let [first, second] = self.lines.each_ref().map(|line| escaped(&shortened(line)));
+        format!(
+            "<g><title>{}</title><rect class=\"box {}\" x=\"{x:.0}\" y=\"{y:.0}\" width=\"{}\" height=\"{}\" rx=\"5\"/>\
+<text x=\"{:.0}\" y=\"{:.0}\">{first}</text><text class=\"soft\" x=\"{:.0}\" y=\"{:.0}\">{second}</text></g>",
+            escaped(&self.title),
+            self.class,
+            BOX.0,
+            BOX.1,
+            x + 8.0,
+            y + 19.0,
+            x + 8.0,
+            y + 36.0,
+        )
     }
 }
 
 fn shortened(name: &str) -> String {
-    const MOST: usize = 22;
+    const MOST: usize = 24;
     match name.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}…", &name[..at]),
         None => name.to_string(),
     }
 }
 
-/// Pairs of launches: the writer of a value and its reader.
-fn edges(plan: &Plan) -> Vec<(usize, usize)> {
-    let operands = |launch: usize, usage: Use| {
-        let launch = &plan.launches[launch];
-        let operands = plan.kernels[launch.kernel].operands.iter().zip(&launch.buffers);
-        operands.filter(move |(operand, _)| operand.usage == usage).map(|(operand, _)| operand.value)
-    };
-    let mut edges = vec![];
-    for to in 0..plan.launches.len() {
-        for value in operands(to, Use::Read) {
-            let writer =
-                (0..to).rev().find(|&from| operands(from, Use::Write).any(|written| written == value));
-            edges.extend(writer.map(|from| (from, to)).filter(|edge| !edges.contains(edge)));
-        }
-    }
-    edges
-}
-
-/// Launches by layer, and the edges that cross each layer.
-fn layers(n_launches: usize, edges: &[(usize, usize)]) -> Vec<Vec<Slot>> {
-    let mut layer_of = vec![0; n_launches];
+/// Boxes by layer, and the edges that cross each layer.
+fn layers(n_boxes: usize, edges: &[(usize, usize)]) -> Vec<Vec<Slot>> {
+    let mut layer_of = vec![0; n_boxes];
     for &(from, to) in edges {
         layer_of[to] = layer_of[to].max(layer_of[from] + 1);
     }
     let mut layers = vec![vec![]; layer_of.iter().max().map_or(0, |last| last + 1)];
-    for (launch, &layer) in layer_of.iter().enumerate() {
-        layers[layer].push(Slot::Launch(launch));
+    for (number, &layer) in layer_of.iter().enumerate() {
+        layers[layer].push(Slot::Box(number));
     }
     for (edge, &(from, to)) in edges.iter().enumerate() {
         for layer in &mut layers[layer_of[from] + 1..layer_of[to]] {
@@ -126,12 +111,12 @@ fn placed(layers: &[Vec<Slot>], edges: &[(usize, usize)]) -> Vec<Vec<(Slot, f64)
         let wanted = |slot: Slot| {
             let sources: Vec<f64> = match slot {
                 Slot::Lane(edge) => {
-                    centre(slot).or_else(|| centre(Slot::Launch(edges[edge].0))).into_iter().collect()
+                    centre(slot).or_else(|| centre(Slot::Box(edges[edge].0))).into_iter().collect()
                 }
-                Slot::Launch(launch) => {
-                    let into = edges.iter().enumerate().filter(|(_, (_, to))| *to == launch);
+                Slot::Box(number) => {
+                    let into = edges.iter().enumerate().filter(|(_, (_, to))| *to == number);
                     let above = |(edge, (from, _)): (usize, &(usize, usize))| {
-                        centre(Slot::Lane(edge)).or_else(|| centre(Slot::Launch(*from)))
+                        centre(Slot::Lane(edge)).or_else(|| centre(Slot::Box(*from)))
                     };
                     into.filter_map(above).collect()
                 }
@@ -152,7 +137,7 @@ fn placed(layers: &[Vec<Slot>], edges: &[(usize, usize)]) -> Vec<Vec<(Slot, f64)
 }
 
 fn width(slot: Slot) -> f64 {
-    if matches!(slot, Slot::Launch(_)) { BOX.0 } else { LANE }
+    if matches!(slot, Slot::Box(_)) { BOX.0 } else { LANE }
 }
 
 fn top(layer: usize) -> f64 {
@@ -186,12 +171,12 @@ mod tests {
     fn an_edge_past_a_layer_has_a_lane_there() {
         let edges = [(0, 1), (1, 2), (0, 2)];
         let layers = layers(3, &edges);
-        let expected = [vec![Slot::Launch(0)], vec![Slot::Launch(1), Slot::Lane(2)], vec![Slot::Launch(2)]];
+        let expected = [vec![Slot::Box(0)], vec![Slot::Box(1), Slot::Lane(2)], vec![Slot::Box(2)]];
         assert_eq!(layers, expected);
         let places = placed(&layers, &edges);
         let (in_box, lane) = (places[1][0].1, places[1][1].1);
         assert!(lane - LANE / 2.0 >= in_box + BOX.0 / 2.0 + GAP.0, "{places:?}");
-        let path = way(&places, &|slot| [Slot::Launch(0), Slot::Lane(2), Slot::Launch(2)].contains(&slot));
+        let path = way(&places, &|slot| [Slot::Box(0), Slot::Lane(2), Slot::Box(2)].contains(&slot));
         assert!(path.starts_with("M99 50S") && path.contains('V') && path.ends_with(" 168"), "{path}");
     }
 

@@ -1,7 +1,7 @@
 //! Numbers and texts as the page writes them.
 
 /// Bytes with about three digits.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 

@@ -62,6 +62,7 @@ int cuStreamSynchronize(void *stream) { return is("lost") && n_launched > 0 ? 71
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
 int cuEventCreate(void **event, unsigned flags) { *event = (void *)1; return 0; }
 int cuEventDestroy_v2(void *event) { return 0; }
+int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end) { *milliseconds = 1; return 0; }
 int cuEventRecord(void *event, void *stream) { return 0; }
 int cuEventSynchronize(void *event) { return 0; }
 

@@ -1,6 +1,6 @@
-//! `--set train.epochs=1`: values of the command line take the place of values of the file.
+//! `--set train.epochs=1`: values of the command line take the place of values of the file. Settings by their paths.
 
-use crate::diag::{Code, Diagnostics, Sources, Span, Spanned, nearest};
+use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned, nearest};
 use crate::front::{Ron, RonKind, parse_ron};
 use crate::text::Text;
 
@@ -28,6 +28,47 @@ pub(super) fn apply(
                 _ => parse_ron(file, written, diags),
             };
         }
+    }
+}
+
+/// The parts of a pipeline that are settings. Others declare tensors and the graph.
+const SETTINGS: [&str; 7] = ["seed", "matmul", "numerics", "deterministic", "dims", "data", "stages"];
+
+/// The settings of a pipeline as (path, value): what is written in the file, with the overrides in place. The paths are
+/// those of overrides. A choice with fields, such as `Adam(lr: 1e-3)`, is its word, followed by its fields.
+pub fn settings(sources: &Sources, file: FileId, overrides: &[(String, String)]) -> Vec<(String, String)> {
+    let (mut sources, mut diags) = (sources.clone(), Diagnostics::new());
+    let mut root = parse_ron(file, sources.text(file), &mut diags);
+    apply(&mut root, overrides, &mut sources, &mut diags);
+    let known: Vec<String> = parts(&mut root).into_iter().map(|(name, _)| name.to_owned()).collect();
+    let mut settings = vec![];
+    for (name, value) in parts(&mut root) {
+        if name == "stages" {
+            for (stage, value) in parts(value) {
+                let path = if known.iter().any(|name| name == stage) { "stages." } else { "" };
+                flatten(format!("{path}{stage}"), value, &sources, &mut settings);
+            }
+        } else if SETTINGS.contains(&name) {
+            flatten(name.to_owned(), value, &sources, &mut settings);
+        }
+    }
+    settings
+}
+
+fn flatten(path: String, value: &mut Ron, sources: &Sources, settings: &mut Vec<(String, String)>) {
+    match &value.kind {
+        RonKind::Struct { name, .. } => {
+            settings.extend(name.iter().map(|name| (path.clone(), name.value.clone())));
+        }
+        RonKind::Map(_) => {}
+        RonKind::Str(text) => return settings.push((path, text.value.clone())),
+        _ => {
+            let written = sources.slice(value.span).split_whitespace().collect::<Vec<_>>().join(" ");
+            return settings.push((path, written));
+        }
+    }
+    for (name, part) in parts(value) {
+        flatten(format!("{path}.{name}"), part, sources, settings);
     }
 }
 

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+mod calls;
 mod declarations;
 mod expressions;
 mod functions;

@@ -92,7 +92,7 @@ fn frozen_parameters_have_neither_gradient_nor_state() {
 fn the_gradient_of_a_frozen_parameter_may_be_asked_for() {
     let registry = momentum();
     let stage = with_groups(vec![("*offset", GroupRule::Frozen)]);
-    let asked = [("slope".into(), "fit.offset".into())];
+    let asked = Watched { gradients: vec![("slope".into(), "fit.offset".into())], norm: false };
     let graph = training_with(&line(&registry), &stage, &points(), BATCHES, &asked, &registry).unwrap();
     let next = run(&graph.graph, &registry, 0.0, 0.0, 0);
     let expected: f64 = [0, 1].map(|place| -2.0 * T[ORDER[place] as usize]).iter().sum();
@@ -127,4 +127,27 @@ fn elements_of_gradients_are_clamped() {
     let issue = expect_declared(&pipeline).unwrap_err();
     assert_eq!(issue.code, Code::E0206);
     assert!(issue.message.starts_with("stage `train` clips gradients by value and by norm"));
+}
+
+/// The norm before clipping, of one batch and of several.
+#[test]
+fn the_norm_of_the_gradients_may_be_asked_for() {
+    let registry = momentum();
+    let watched = Watched { gradients: vec![], norm: true };
+    // At zero, the gradient of a row is -2·t·x by the slope and -2·t by the offset.
+    let rows = ORDER[..2].iter().map(|&row| row as usize);
+    let [slope, offset] = rows.fold([0.0, 0.0], |[s, o], row| [s - 2.0 * T[row] * X[row], o - 2.0 * T[row]]);
+    let expected = slope.hypot(offset);
+    for most in [1e-3, f64::INFINITY] {
+        let stage = TrainStage { clip_norm: Some(most), ..with_groups(vec![]) };
+        let graph = training_with(&line(&registry), &stage, &points(), BATCHES, &watched, &registry).unwrap();
+        assert_close(run(&graph.graph, &registry, 0.0, 0.0, 0).outputs[GRAD_NORM].float(0), expected);
+
+        let stage = TrainStage { accumulate: 2, ..stage };
+        let graph = applying_with(&line(&registry), &stage, &points(), &watched, &registry).unwrap().graph;
+        assert!(graph.outputs.iter().any(|(name, _)| &**name == GRAD_NORM));
+    }
+    let stage = with_groups(vec![]);
+    let graph = training_with(&line(&registry), &stage, &points(), BATCHES, &watched, &registry).unwrap();
+    assert!(graph.graph.outputs.iter().all(|(name, _)| &**name != GRAD_NORM));
 }

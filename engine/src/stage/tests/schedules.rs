@@ -65,3 +65,25 @@ fn a_plateau_is_a_state_of_the_step() {
     let graph = applying(&pipeline(&registry), &stage, &points(), &registry).unwrap().graph;
     assert!(graph.find("lr").is_some());
 }
+
+/// The rate of a step alone is the rate that a step of training takes.
+#[test]
+fn a_rate_is_known_without_a_step() {
+    let registry = momentum();
+    let cosine = schedule("Cosine", [1.0, 0.1, 2.0]);
+    let graph = rate_of_step(&cosine, 6, Mode::Train, &registry).unwrap();
+    let rate = |step| {
+        let outputs = Oracle::new(&registry).run(&graph, &HashMap::new(), 0, step).unwrap().outputs;
+        outputs["lr"].float(0)
+    };
+    let stage = stage(cosine, None);
+    let training = training(&pipeline(&registry), &stage, &points(), BATCHES, &registry).unwrap().graph;
+    // The whole batches of two epochs.
+    for step in [0, 1, 3, 4] {
+        // From w = 0 and v = 0, a step takes the rate times the gradient away.
+        let next = run(&training, &registry, 0.0, 0.0, step).state;
+        assert_close(next["w"].float(0), -rate(step) * next["w.v"].float(0));
+    }
+    let plateau = schedule("Plateau", [1.0, 0.1, 0.0]);
+    assert!(rate_of_step(&plateau, 6, Mode::Train, &registry).is_none());
+}

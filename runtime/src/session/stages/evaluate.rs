@@ -43,6 +43,7 @@ impl Runnable for Evaluation {
             kind: "evaluate".to_string(),
             seconds: start.elapsed().as_secs_f64(),
             steps: n_steps,
+            rows: Some(batches.layout.rows() as u64),
             step_us,
             metrics,
             kernels_per_step: batches.kernels_per_step,

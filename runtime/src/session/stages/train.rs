@@ -2,6 +2,7 @@
 
 mod best;
 mod epochs;
+mod measured;
 mod rates;
 mod saving;
 
@@ -222,7 +223,7 @@ impl<'p> Training<'p> {
             step: 0,
             monitor,
             best: Best::default(),
-            rates: Rates::new(stage),
+            rates: Rates::new(stage).by_step(stage, n_steps, session.planner.registry()),
             best_state: None,
             saving: None,
             start,
@@ -291,6 +292,14 @@ impl<'p> Training<'p> {
         Ok(Some(LossScaleReport { factor, skipped: self.step - taken as u64 }))
     }
 
+    /// Rows that the first `step` steps read.
+    fn rows_before(&self, step: u64) -> u64 {
+        let layout = &self.batches.layout;
+        let per_epoch = layout.steps() as u64;
+        let (n_epochs, position) = (step / per_epoch, (step % per_epoch) as usize);
+        n_epochs * layout.rows() as u64 + layout.rows_before(position) as u64
+    }
+
     fn report(self, end: Option<TrainingEnd>) -> StageReport {
         let steps = self.step - self.first_step;
         StageReport {
@@ -299,6 +308,7 @@ impl<'p> Training<'p> {
             end,
             seconds: self.start.elapsed().as_secs_f64(),
             steps,
+            rows: Some(self.rows_before(self.step) - self.rows_before(self.first_step)),
             step_us: self.stepping.as_secs_f64() * 1e6 / steps.max(1) as f64,
             metrics: self.epochs.last().map(|epoch| epoch.metrics.clone()).unwrap_or_default(),
             epochs: self.epochs,

@@ -225,31 +225,29 @@ fn faulty_functions() {
               │
               = help: did you mean `summary`?
 
-            error[E0104]: in `v`: cannot multiply f32[B, 4] by f32[B, 4]
-               ┌─ mnist.ron:11:39
+            error[E0104]: `relu` does not take i32
+               ┌─ mnist.ron:8:49
                │
              8 │         "v": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a"),
-               │                                                                    - it arises here
+               │                                                 ^ this is i32[3]
                ·
             11 │     nodes: {"a": "f(x) + h(x)", "b": "v(x)", "c": "v(i)", "d": "v(x, x)"},
-               │                                       ^^^^
-               │                                         │
-               │                                         this is f32[B, 4]
-               │
-               = help: the inner extents must agree
-
-            error[E0104]: in `v`: `relu` does not take i32
-               ┌─ mnist.ron:11:52
-               │
-             8 │         "v": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a"),
-               │                                                 - it arises here
-               ·
-            11 │     nodes: {"a": "f(x) + h(x)", "b": "v(x)", "c": "v(i)", "d": "v(x, x)"},
-               │                                                    ^^^^
-               │                                                      │
-               │                                                      this is i32[3]
+               │                                                    ---- in this call of `v` on i32[3]
                │
                = help: convert it with `cast(x, dtype=f32)`
+
+            error[E0104]: cannot multiply f32[B, 4] by f32[B, 4]
+               ┌─ mnist.ron:8:68
+               │
+             8 │         "v": (inputs: ["x"], nodes: {"a": "relu(x)"}, output: "a @ a"),
+               │                                                                -   ^ this is f32[B, 4]
+               │                                                                │
+               │                                                                this is f32[B, 4]
+               ·
+            11 │     nodes: {"a": "f(x) + h(x)", "b": "v(x)", "c": "v(i)", "d": "v(x, x)"},
+               │                                       ---- in this call of `v` on f32[B, 4]
+               │
+               = help: the inner extents must agree
 
             error[E0106]: `v` takes 1 operands, 2 given
                ┌─ mnist.ron:11:65

@@ -98,6 +98,25 @@ fn parameters_of_layers_have_paths() {
 }
 
 #[test]
+fn calls_are_known_by_their_paths() {
+    let call = |call: &crate::pipeline::WrittenCall| {
+        let copies = call.repeat.map_or(String::new(), |n| format!(" ×{n}"));
+        format!("{}: {}{copies} -> {}\n", call.path, call.function, call.results.join(", "))
+    };
+    let calls: String = loaded(&tower()).calls.iter().map(call).collect();
+    expect![[r#"
+        in: Dense -> a
+        y: Tower -> y
+        y.pairs: Pair ×2 -> y.pairs
+        y.pairs.0.first: Dense -> y.pairs.0.h
+        y.pairs.0.second: Dense -> y.pairs.0.1
+        y.pairs.1.first: Dense -> y.pairs.1.h
+        y.pairs.1.second: Dense -> y.pairs.1.1
+    "#]]
+    .assert_eq(&calls);
+}
+
+#[test]
 fn calls_of_one_layer_share_its_parameters() {
     let text = format!(
         r#"(
@@ -211,6 +230,74 @@ fn faulty_layers() {
     check_faults(
         &text,
         expect![[r#"
+            error[E0404]: `dense.w` is f32[4, 2] in one call and f32[5, 2] in another
+               ┌─ mnist.ron:7:14
+               │
+             7 │             "w": (type: "f32[I, width]", init: When("std > 0", Normal(0, "std / I"), Xavier)),
+               │              ^
+               ·
+            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
+               │                                -------- in this call of `Dense` on f32[B, 5]
+               │
+               = help: calls of one layer share its parameters, so their operands have equal widths
+
+            error[E0105]: there is no op `rel`
+               ┌─ mnist.ron:10:18
+               │
+            10 │         output: "act(when(bias, x @ w + b, x @ w))",
+               │                  ^^^
+               ·
+            22 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
+               │                                                                                                               ------------------------------ in this call of `Dense` on f32[B, 4]
+               │
+               = help: did you mean `relu`?
+
+            error[E0104]: cannot multiply i32[3] by f32[3, 2]
+               ┌─ mnist.ron:10:37
+               │
+            10 │         output: "act(when(bias, x @ w + b, x @ w))",
+               │                                 -   ^ this is f32[3, 2]
+               │                                 │
+               │                                 this is i32[3]
+               ·
+            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
+               │                                                                                                               ----------------- in this call of `Dense` on i32[3]
+               │
+               = help: the inner extents must agree
+
+            error[E0404]: `m` is no state of this layer
+               ┌─ mnist.ron:13:43
+               │
+            13 │         "State": (inputs: ["x"], state: {"m": "x"}, output: "x"),
+               │                                           ^
+               ·
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+               │                                                                -------- in this call of `State` on f32[B, 4]
+               │
+               = help: declare it under `params` with `state: true`
+
+            error[E0104]: `e` of the extent `D` is no tensor
+               ┌─ mnist.ron:14:56
+               │
+            14 │         "Part": (inputs: {"x": "[B, D]"}, output: "x * D.e"),
+               │                                                        ^^^
+               ·
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+               │                                                                                 ------- in this call of `Part` on f32[B, 4]
+               │
+               = help: settings of an op have names: `f(x, mode="row")`
+
+            error[E0204]: the extent `B` of a parameter is not known
+               ┌─ mnist.ron:15:48
+               │
+            15 │         "Open": (inputs: ["x"], params: {"w": "f32[B]"}, output: "x"),
+               │                                                ^^^^^^
+               ·
+            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
+               │                                                                                                 ------- in this call of `Open` on f32[B, 4]
+               │
+               = help: write a number, or `dims: {"B": …}`
+
             error[E0016]: `none` cannot be a name
                ┌─ mnist.ron:18:42
                │
@@ -259,19 +346,6 @@ fn faulty_layers() {
                │                                                                                                                                                                                │
                │                                                                                                                                                                                first here
 
-            error[E0104]: in `Dense`: `dense.w` is f32[4, 2] in one call and f32[5, 2] in another
-               ┌─ mnist.ron:20:32
-               │
-             7 │             "w": (type: "f32[I, width]", init: When("std > 0", Normal(0, "std / I"), Xavier)),
-               │              - it arises here
-               ·
-            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
-               │                                ^^^^^^^^
-               │                                      │
-               │                                      this is f32[B, 5]
-               │
-               = help: calls of one layer share its parameters, so their operands have equal widths
-
             error[E0404]: a call of a layer has no settings
                ┌─ mnist.ron:20:58
                │
@@ -296,19 +370,6 @@ fn faulty_layers() {
                │
                = help: call it: `dense(x)`, or name a parameter: `dense.w`
 
-            error[E0104]: in `Dense`: cannot multiply i32[3] by f32[3, 2]
-               ┌─ mnist.ron:20:111
-               │
-            10 │         output: "act(when(bias, x @ w + b, x @ w))",
-               │                                     - it arises here
-               ·
-            20 │         "a": "dense(x)", "b": "dense(o)", "c": "dense(x, width=3)", "d": "dense.v", "e": "dense + 1.0", "f": "Dense(i, width=2)",
-               │                                                                                                               ^^^^^^^^^^^^^^^^^
-               │                                                                                                                     │
-               │                                                                                                                     this is i32[3]
-               │
-               = help: the inner extents must agree
-
             error[E0104]: axis 1 of `x` is 5, not a multiple of 2
                ┌─ mnist.ron:21:34
                │
@@ -324,45 +385,6 @@ fn faulty_layers() {
                │                                                 this is f32[B, 2]
                │
                = help: the inner extents must agree
-
-            error[E0104]: in `State`: `m` is no state of this layer
-               ┌─ mnist.ron:21:64
-               │
-            13 │         "State": (inputs: ["x"], state: {"m": "x"}, output: "x"),
-               │                                           - it arises here
-               ·
-            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
-               │                                                                ^^^^^^^^
-               │                                                                      │
-               │                                                                      this is f32[B, 4]
-               │
-               = help: declare it under `params` with `state: true`
-
-            error[E0104]: in `Part`: `e` of the extent `D` is no tensor
-               ┌─ mnist.ron:21:81
-               │
-            14 │         "Part": (inputs: {"x": "[B, D]"}, output: "x * D.e"),
-               │                                                        --- it arises here
-               ·
-            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
-               │                                                                                 ^^^^^^^
-               │                                                                                      │
-               │                                                                                      this is f32[B, 4]
-               │
-               = help: settings of an op have names: `f(x, mode="row")`
-
-            error[E0104]: in `Open`: the extent `B` of a parameter is not known
-               ┌─ mnist.ron:21:97
-               │
-            15 │         "Open": (inputs: ["x"], params: {"w": "f32[B]"}, output: "x"),
-               │                                                ------ it arises here
-               ·
-            21 │         "g": "Odd(x)", "h": "Odd(o)", "j": "Odd(a @ x)", "k": "State(x)", "s": "Part(x)", "l": "Open(x)", "m": "dense(x, x)",
-               │                                                                                                 ^^^^^^^
-               │                                                                                                      │
-               │                                                                                                      this is f32[B, 4]
-               │
-               = help: write a number, or `dims: {"B": …}`
 
             error[E0106]: `Dense` takes 1 operands, 2 given
                ┌─ mnist.ron:21:113
@@ -395,19 +417,6 @@ fn faulty_layers() {
                │                                                                                                    ^
                │
                = help: write a number, an extent or a setting
-
-            error[E0104]: in `Dense`: there is no op `rel`
-               ┌─ mnist.ron:22:111
-               │
-            10 │         output: "act(when(bias, x @ w + b, x @ w))",
-               │                  --- it arises here
-               ·
-            22 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
-               │                                                                                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-               │                                                                                                                     │
-               │                                                                                                                     this is f32[B, 4]
-               │
-               = help: did you mean `relu`?
         "#]],
     );
 }

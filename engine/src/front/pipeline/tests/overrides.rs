@@ -116,3 +116,40 @@ fn wrong_overrides_are_told() {
     "#]]
     .assert_eq(&diags.render(&sources, Look::Plain));
 }
+
+#[test]
+fn settings_are_listed_by_their_paths() {
+    let text = r#"(
+        seed: 3,
+        dims: {"D": 8},
+        data: {"points": (source: "numbers", n_train: 10)},
+        params: {"w": "f32[D]"},
+        stages: {
+            "fit": Train(data: "points.train", batch: 2, optimizer: Adam(lr: Cosine(start: 1e-3))),
+            "seed": Run(outputs: ["w",
+                                  "v"]),
+        },
+    )"#;
+    let mut sources = Sources::new();
+    let file = sources.add("s.ron", text);
+    let overrides = [("fit.batch", "4"), ("fit.data", "points.test"), ("fit.optimizer.lr.end", "1e-5")];
+    let overrides = overrides.map(|(path, value)| (path.to_owned(), value.to_owned()));
+    let settings = settings(&sources, file, &overrides);
+    let lines: String = settings.iter().map(|(path, value)| format!("{path} = {value}\n")).collect();
+    expect![[r#"
+        seed = 3
+        dims.D = 8
+        data.points.source = numbers
+        data.points.n_train = 10
+        fit = Train
+        fit.data = points.test
+        fit.batch = 4
+        fit.optimizer = Adam
+        fit.optimizer.lr = Cosine
+        fit.optimizer.lr.start = 1e-3
+        fit.optimizer.lr.end = 1e-5
+        stages.seed = Run
+        stages.seed.outputs = ["w", "v"]
+    "#]]
+    .assert_eq(&lines);
+}

@@ -112,7 +112,14 @@ impl Typing<'_, '_> {
             let pairs = results.iter_mut().zip(&names);
             pairs.for_each(|(value, name)| *value = self.bear(*value, name, first));
         }
-        let called = Called { results: results.clone(), owner: place.owner, outputs: form.outputs.clone() };
+        let called = Called {
+            function: form.name.clone(),
+            repeat: call.manner.repeat,
+            path: place.path,
+            results: results.clone(),
+            owner: place.owner,
+            outputs: form.outputs.clone(),
+        };
         self.written.calls.insert(path, called);
         Some(results)
     }
@@ -314,7 +321,7 @@ impl Function {
         };
         let mut issue = TypeIssue::new(format!("in `{}`: {}", self.name.value, first.message));
         issue.help = first.help.clone();
-        issue.inside = first.labels.first().map(|(span, _)| Box::new((*span, "it arises here".to_owned())));
+        issue.inside = Some(Box::new(first.clone()));
         issue
     }
 }

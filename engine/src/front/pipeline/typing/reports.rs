@@ -18,6 +18,7 @@ impl Typing<'_, '_> {
         }
     }
 
+    /// Reports a call that does not fit. A fault within the called function keeps its place, and names the call.
     pub(super) fn report(
         &mut self,
         form: &OpForm,
@@ -26,6 +27,13 @@ impl Typing<'_, '_> {
         args: &[Spanned<Operand>],
         span: Span,
     ) {
+        if let Some(fault) = issue.inside {
+            let operands: Vec<String> = types.iter().map(Type::to_string).collect();
+            let on = if operands.is_empty() { "" } else { " on " };
+            let call = format!("in this call of `{}`{on}{}", form.name, operands.join(", "));
+            self.diags.push(*fault).also(span, call);
+            return;
+        }
         let code = if issue.setting.is_some() { Code::E0114 } else { code_of(form, types) };
         let (main, remark) = match &issue.operand {
             Some((operand, remark)) if *operand < args.len() => (*operand, remark.clone()),
@@ -39,9 +47,6 @@ impl Typing<'_, '_> {
             if matches!(arg.value, Operand::Value(_)) {
                 error.also(arg.span, format!("this is {ty}"));
             }
-        }
-        if let Some((place, remark)) = issue.inside.map(|inside| *inside) {
-            error.also(place, remark);
         }
         error.help = issue.help;
     }

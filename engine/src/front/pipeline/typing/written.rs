@@ -1,8 +1,8 @@
 //! The parts that calls of functions leave behind: parameters, updates of state, and paths.
 
-use crate::ir::{NodeId, Symbol, Value};
+use crate::ir::{Graph, NodeId, Symbol, Value};
 use crate::op::Registry;
-use crate::pipeline::ParamDecl;
+use crate::pipeline::{ParamDecl, WrittenCall};
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -39,6 +39,10 @@ pub(crate) struct Around<'a> {
 /// A call of a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
+    pub(crate) function: String,
+    pub(crate) repeat: Option<usize>,
+    /// The path with which paths of its nodes begin.
+    pub(crate) path: Symbol,
     /// Names of the results.
     pub(crate) outputs: Vec<String>,
     /// The path of its parameters.
@@ -61,4 +65,19 @@ pub(crate) struct Written {
     pub(crate) full_precision: Vec<Range<NodeId>>,
     /// Calls that the backward pass recomputes: their paths and their nodes.
     pub(crate) recomputed: Vec<(Symbol, Range<NodeId>)>,
+}
+
+impl Written {
+    /// The calls in a graph, by their paths.
+    pub(crate) fn calls_in(&self, graph: &Graph) -> Vec<WrittenCall> {
+        let call = |called: &Called| WrittenCall {
+            path: called.path.clone(),
+            function: called.function.clone(),
+            repeat: called.repeat,
+            results: called.results.iter().map(|&value| graph.name_of(value).clone()).collect(),
+        };
+        let mut calls: Vec<WrittenCall> = self.calls.values().map(call).collect();
+        calls.sort_by(|a, b| a.path.cmp(&b.path));
+        calls
+    }
 }

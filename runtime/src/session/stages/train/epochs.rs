@@ -66,7 +66,7 @@ impl Training<'_> {
                 report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
             }
             is_number?;
-            self.tell_progress(tell);
+            self.tell_progress(session, tell);
             if session.is_kept_after(self.step) {
                 report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
             }
@@ -101,18 +101,6 @@ impl Training<'_> {
         }
     }
 
-    fn tell_progress(&self, tell: &mut Subscriber<'_>) {
-        let per_epoch = self.batches.layout.steps() as u64;
-        tell(&Event::Progress {
-            stage: self.name,
-            step: self.step,
-            n_steps: self.n_steps,
-            epoch: (self.step - 1) / per_epoch + 1,
-            n_epochs: self.n_steps.div_ceil(per_epoch),
-            loss: self.batches.sums.first().and_then(|loss| self.batches.output(&loss.metric)).map(f64::from),
-        });
-    }
-
     /// Evaluates, reports and saves.
     fn end_epoch(
         &mut self,
@@ -124,7 +112,7 @@ impl Training<'_> {
         let position = self.step - epoch * self.batches.layout.steps() as u64;
         let n_rows = self.batches.layout.rows_before(position as usize);
         let mut means = self.batches.means(&session.state, n_rows)?.into_iter();
-        let mut report = EpochReport { epoch: epoch + 1, ..EpochReport::default() };
+        let mut report = EpochReport { epoch: epoch + 1, step: self.step, ..EpochReport::default() };
         report.train_loss = means.next().map_or(f64::NAN, |(_, loss)| loss);
         report.train_metrics = means.map(|(metric, mean)| (metric.to_string(), mean)).collect();
         if let Some(evaluation) = &mut self.evaluation {

@@ -1,16 +1,24 @@
-//! Learning rates that depend on the monitored metric.
+//! Learning rates: those that depend on the monitored metric, and the numbers that all of them are at a step.
 
-use engine_core::ir::Symbol;
+use std::collections::HashMap;
+
+use engine_core::ir::{Graph, Symbol};
+use engine_core::op::Registry;
+use engine_core::oracle::Oracle;
 use engine_core::pipeline::{Goal, MetricRate, Schedule, TrainStage};
+use engine_core::stage::rate_of_step;
 use indexmap::IndexMap;
 
 use crate::device::DeviceError;
 use crate::session::state::State;
 use crate::tensor::HostTensor;
 
-/// The learning rates of a stage that each epoch may change. Each is a state of the plans, by its name.
+/// The learning rates of a stage.
 pub(super) struct Rates<'p> {
+    /// Those that each epoch may change. Each is a state of the plans, by its name.
     rates: Vec<Carried<'p>>,
+    /// The others by name, each as a graph of the step.
+    of_step: Vec<(Symbol, Graph)>,
 }
 
 /// A learning rate, and the numbers that its rule carries from epoch to epoch, the rate first.
@@ -31,7 +39,30 @@ impl<'p> Rates<'p> {
             rule,
             numbers: (rule.begin)(schedule),
         };
-        Rates { rates: rates.map(carried).collect() }
+        Rates { rates: rates.map(carried).collect(), of_step: vec![] }
+    }
+
+    /// With the rates that depend on the step, for [`Rates::at`].
+    pub(super) fn by_step(self, stage: &TrainStage, n_steps: u64, registry: &Registry) -> Self {
+        let rates = stage.optimizer.iter().flat_map(|optimizer| optimizer.rates());
+        let of_step = rates.filter_map(|(name, schedule)| {
+            Some((name, rate_of_step(schedule, n_steps.max(1) as usize, stage.mode, registry)?))
+        });
+        Rates { of_step: of_step.collect(), ..self }
+    }
+
+    /// The rates of a step, counted from 0, by name. Plans compute the same formulas in single precision.
+    pub(super) fn at(&self, step: u64, registry: &Registry) -> IndexMap<String, f64> {
+        let oracle = Oracle::new(registry);
+        let value = |graph: &Graph| {
+            let run = oracle.run(graph, &HashMap::new(), 0, step as i64).ok()?;
+            run.outputs.values().next().map(|rate| rate.float(0))
+        };
+        let of_step = self.of_step.iter().filter_map(|(name, graph)| Some((name.to_string(), value(graph)?)));
+        let carried = self.rates.iter().map(|rate| (rate.name.to_string(), rate.numbers[0]));
+        let mut rates: IndexMap<String, f64> = of_step.chain(carried).collect();
+        rates.sort_unstable_keys();
+        rates
     }
 
     /// Writes the rates where the plans read them.
@@ -84,7 +115,6 @@ impl Carried<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use engine_core::op::Registry;
     use engine_core::pipeline::ScheduleForm;
 
     use super::*;
@@ -97,7 +127,10 @@ mod tests {
         let begin = || {
             let rule = schedule.metric_rate().unwrap();
             let numbers = (rule.begin)(&schedule);
-            Rates { rates: vec![Carried { name: "lr".into(), schedule: &schedule, rule, numbers }] }
+            Rates {
+                rates: vec![Carried { name: "lr".into(), schedule: &schedule, rule, numbers }],
+                of_step: vec![],
+            }
         };
         let metrics = [1.0, 1.0, 1.5, 1.1, 1.0, 0.3, 0.7, 0.7, 0.7, 0.7];
         let mut whole = begin();

@@ -1,0 +1,110 @@
+//! Libraries: texts of functions and layers that a registry brings along.
+
+use super::dims::Dims;
+use super::functions::Functions;
+use crate::diag::{Code, Diagnostics, Look, Sources, Span};
+use crate::front::{Ron, RonKind, entries, parse_ron};
+use crate::op::{Form, Registry};
+
+/// A text `(functions: {…})` whose functions and layers every pipeline can call. A pipeline may define a layer of the same
+/// name, which then takes its place.
+struct Library {
+    name: String,
+    text: String,
+}
+
+impl Form for Library {
+    const SET: &'static str = "library";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Adds the functions and layers of a text `(functions: {…})` to the registry. `name` is what errors call the text.
+///
+/// # Errors
+/// The errors of the text, as the command line would print them.
+pub fn add_library(registry: &mut Registry, name: &str, text: &str) -> Result<(), String> {
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    add_libraries(registry, &mut sources);
+    let file = sources.add_library(name, text);
+    let root = parse_ron(file, text, &mut diags);
+    if !root.is_error() {
+        read_plugin(&root, &mut Functions::default(), registry, &mut diags);
+    }
+    if diags.has_errors() {
+        return Err(diags.render(&sources, Look::Plain));
+    }
+    registry.register(Library { name: name.to_owned(), text: text.to_owned() });
+    Ok(())
+}
+
+/// Adds the texts of libraries, so that errors can show them.
+pub(super) fn add_libraries(registry: &Registry, sources: &mut Sources) {
+    for library in registry.forms::<Library>().skip(sources.n_libraries()) {
+        sources.add_library(&library.name, &library.text);
+    }
+}
+
+/// A file given with `--plugin`: `(functions: {…})`.
+pub(super) fn read_plugin(
+    root: &Ron,
+    functions: &mut Functions,
+    registry: &mut Registry,
+    diags: &mut Diagnostics,
+) {
+    let written = entries(root, "a plugin file", diags).unwrap_or_default();
+    for (name, value) in written {
+        if name.value == "functions" {
+            functions.define(value, &Dims::new(), registry, diags);
+        } else {
+            diags
+                .error(Code::E0403, name.span, format!("a plugin file cannot define `{}`", name.value))
+                .help("it holds `functions: {…}` alone; the rest belongs into the pipeline");
+        }
+    }
+}
+
+/// The definition of a function or layer of a library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryText {
+    /// The name of the library, and the line of the definition, counted from 1.
+    pub place: String,
+    /// The definition as written: name, colon and value, without the indentation of its first line.
+    pub text: String,
+}
+
+/// The definition of the function of that name in the last library that has one.
+pub fn library_text(registry: &Registry, name: &str) -> Option<LibraryText> {
+    let mut sources = Sources::new();
+    add_libraries(registry, &mut sources);
+    let defined = sources.library_ids().filter_map(|file| {
+        let root = parse_ron(file, sources.text(file), &mut Diagnostics::new());
+        let (key, value) = entry(entry(&root, "functions")?.1, name)?;
+        Some(LibraryText {
+            place: sources.place(key).rsplit_once(':')?.0.to_owned(),
+            text: outdented(sources.slice(key.to(value.span)), sources.indentation(key)),
+        })
+    });
+    defined.last()
+}
+
+fn entry<'r>(value: &'r Ron, name: &str) -> Option<(Span, &'r Ron)> {
+    match &value.kind {
+        RonKind::Struct { fields, .. } => {
+            fields.iter().find(|(key, _)| key.value == name).map(|(key, value)| (key.span, value))
+        }
+        RonKind::Map(entries) => entries
+            .iter()
+            .find(|(key, _)| matches!(&key.kind, RonKind::Str(text) if text.value == name))
+            .map(|(key, value)| (key.span, value)),
+        _ => None,
+    }
+}
+
+/// The lines of a text without the indentation that its first line has.
+fn outdented(text: &str, indentation: &str) -> String {
+    let lines = text.lines().map(|line| line.strip_prefix(indentation).unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
