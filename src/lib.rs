@@ -73,7 +73,9 @@ impl Engine {
     /// The built-in data sources without any op.
     pub fn bare() -> Self {
         let mut sources = Sources::default();
-        engine_digits::register(&mut sources)
+        [engine_digits::register, engine_laws::register]
+            .into_iter()
+            .try_for_each(|register| register(&mut sources))
             .unwrap_or_else(|error| engine_core::bug!("built-in sources: {error}"));
         sources.add_builtin();
         Engine { registry: Registry::new(), sources }

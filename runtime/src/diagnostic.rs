@@ -45,6 +45,8 @@ impl Coded for DataError {
             | DataError::UnevenFields { .. }
             | DataError::UnevenRow { .. }
             | DataError::TooFewRows { .. }
+            | DataError::NoStatistics { .. }
+            | DataError::Image { .. }
             | DataError::ShortText { .. }
             | DataError::Tokenizer(_)
             | DataError::Idx(_) => Code::E0502,
@@ -78,6 +80,13 @@ impl Coded for DataError {
             DataError::ShortText { .. } => {
                 "take a longer text, a smaller `context` or larger shares".to_string()
             }
+            DataError::Image { .. } => {
+                "take a PNG or JPEG file in the folder of its class; `resize: [H, W]` gives all images one size"
+                    .to_string()
+            }
+            DataError::NoStatistics { .. } => {
+                "leave the column out: give it an input of its own, or remove it from the file".to_string()
+            }
             DataError::Tensor(error) => return error.help(),
             DataError::NoRows
             | DataError::UnevenFields { .. }
@@ -96,13 +105,15 @@ impl Coded for TableError {
             TableError::WrongRow { .. }
             | TableError::WrongValue { .. }
             | TableError::MissingColumns { .. }
-            | TableError::SameName { .. } => Code::E0506,
+            | TableError::SameName { .. }
+            | TableError::WrongColumns { .. } => Code::E0506,
             TableError::Tensor(error) => return error.code(),
             TableError::Unreadable { .. }
             | TableError::NotText { .. }
             | TableError::Cell(_)
             | TableError::Ragged { .. }
             | TableError::BadQuote { .. }
+            | TableError::BadLine { .. }
             | TableError::NoRows { .. }
             | TableError::Idx(_)
             | TableError::Npy(_)
@@ -116,11 +127,19 @@ impl Coded for TableError {
             TableError::Unreadable { .. } => "check the path".to_string(),
             TableError::WrongRow { expected, .. } => format!("each row must have the elements of {expected}"),
             TableError::WrongValue { dtype, .. } => format!("scale or round the numbers to fit {dtype}"),
-            TableError::NotText { .. } => "take a CSV, .npy, .npz or IDX file, or one of vectors".to_string(),
+            TableError::NotText { .. } => {
+                "take a CSV, .jsonl, .npy, .npz or IDX file, or one of vectors".to_string()
+            }
             TableError::Cell(cell) => cell.fault.help().to_string(),
             TableError::MissingColumns { missing, known, .. } => missing_columns_help(missing, known),
             TableError::SameName { .. } => "give one of them another name".to_string(),
             TableError::Ragged { .. } => "give every line as many columns".to_string(),
+            TableError::WrongColumns { .. } => {
+                "leave out the other columns, or name them in the first line".to_string()
+            }
+            TableError::BadLine { .. } => {
+                "write one JSON object a line, with arrays of one length under each name".to_string()
+            }
             TableError::NoRows { .. } => "put at least one row into it".to_string(),
             TableError::Tensor(error) => return error.help(),
             TableError::BadQuote { .. } => {

@@ -147,6 +147,70 @@ fn a_file_is_read_in_little_more_memory_than_its_content_takes() {
     assert!(peak < N_BYTES * 13 / 10, "{peak} bytes for {N_BYTES} with validation");
 }
 
+/// Rows on disk take no memory but that of a batch. They are the rows that are read otherwise, also in big-endian order.
+#[test]
+fn rows_on_disk_are_not_read_into_memory() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let tensor = tensor();
+    npy::write(&tensor, &mut File::create(at("a.npy")).unwrap()).unwrap();
+    vecs::write(&tensor, &mut File::create(at("a.fvecs")).unwrap()).unwrap();
+    fs::write(at("a.idx"), idx_of([N_ROWS as u32, 1024], tensor.bytes())).unwrap();
+    let mut turned = fs::read(at("a.npy")).unwrap();
+    let (header, elements) = turned.split_at_mut(128);
+    let order = header.iter().position(|&byte| byte == b'<').unwrap();
+    header[order] = b'>';
+    elements.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+    fs::write(at("turned.npy"), turned).unwrap();
+    let files = ["a.npy", "a.fvecs", "a.idx", "turned.npy"];
+    let load = |least_on_disk: u64| {
+        let options = files.map(|file| (file.replace('.', "_").as_str().into(), file.into()));
+        let options = options.into_iter().chain([("validation".into(), Attr::from(0.25))]).collect();
+        let context = LoadContext { options, least_on_disk, ..LoadContext::offline_in(dir.path()) };
+        Sources::with_builtin().load("files", &context).unwrap()
+    };
+    let (peak, on_disk) = peak(|| load(1));
+    assert!(peak < N_BYTES / 10, "{peak} bytes for {} in files", files.len() * N_BYTES);
+    let in_memory = load(u64::MAX);
+    for split in ["train", "validation"] {
+        let fields = on_disk.splits[split].fields();
+        assert!(fields.values().all(|field| field.is_on_disk() && field.stored().is_none()));
+        // All rows, then some in another order.
+        assert_eq!(on_disk.splits[split], in_memory.splits[split]);
+        for (name, field) in fields {
+            let rows = [700, 3, 3, 1023];
+            let mut copied = [vec![0; 4096], vec![0; 4096]];
+            field.copy(5, &rows, &mut copied[0]);
+            in_memory.splits[split].field(name).unwrap().copy(0, &rows, &mut copied[1]);
+            assert_eq!(copied[0], copied[1], "{name}");
+        }
+    }
+}
+
+/// Faults of a file are found before its rows are used.
+#[test]
+fn damaged_files_do_not_stay_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let refuse = |name: &str, bytes: &[u8], said: &str| {
+        fs::write(dir.path().join(name), bytes).unwrap();
+        let options = vec![("x".into(), name.into())];
+        let context = LoadContext { options, least_on_disk: 1, ..LoadContext::offline_in(dir.path()) };
+        let error = Sources::with_builtin().load("files", &context).unwrap_err().to_string();
+        assert!(error.ends_with(said), "{error}");
+    };
+    let mut array = vec![];
+    npy::write(&HostTensor::from_slice(&[3], &[1i32, 2, 3]).unwrap(), &mut array).unwrap();
+    refuse("a.npy", &array[..array.len() - 1], "the header says 12 bytes of data but the file has 11");
+    let idx = idx_of([2, 3], &[0; 7]);
+    refuse("a.idx", &idx, "the header says 6 bytes of data but the file goes on after them");
+    refuse("a.idx", &idx[..15], "the header says 6 bytes of data but the file has 3");
+    refuse("a.idx", &idx_of([u32::MAX, u32::MAX], &[]), "more than a file of 12 bytes can hold");
+    let row = [2i32.to_le_bytes(), [0; 4], [0; 4]].concat();
+    let other = [1i32.to_le_bytes(), [0; 4], [0; 4]].concat();
+    refuse("a.fvecs", &[&row[..], &other].concat(), "vector 1 has length 1, those before have 2");
+}
+
 /// A header causes no allocation by itself: its sizes are checked against the file, and a failure is an error.
 #[test]
 fn bombs_take_no_memory_before_they_are_found_out() {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use engine_core::ir::{Attr, Symbol};
 use engine_core::pipeline::{DataDecl, PredictStage};
 use engine_core::stage::{Prediction, prediction};
-use engine_runtime::data::csv::Reading;
-use engine_runtime::data::source::reading_for;
+use engine_runtime::data::rows::Reading;
+use engine_runtime::data::source::Sources;
 use engine_runtime::data::{npy, npz, table};
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::{CompilingPlanner, DataNames, Session, StageFault, data_names};
@@ -30,16 +30,16 @@ use classes::{Classes, classes_of_outputs};
 use inputs::{Fed, expect_equal_rows, files_of_inputs};
 
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
-    let Engine { mut registry, .. } = engine;
+    let Engine { mut registry, sources } = engine;
     let opened = open(&args.graph, &mut registry)?;
     let (name, stage) = predict_stage(&opened)?;
     expect_checkpoint(&opened, args)?;
     let fed = prediction(&opened.pipeline, stage)
         .map_err(|issue| opened.stage_failure(name, &StageFault(issue)))?;
-    let files = files_of_inputs(&args.input, &fed)?;
+    let files = files_of_inputs(&args.input, &opened.pipeline, &fed)?;
     let _held = check_output(&opened, args, &files, stage.outputs.len())?;
     let trained = args.load.as_ref().map_or_else(DataNames::new, |path| data_names(path));
-    let read = |(input, file): (&Fed, &PathBuf)| read_rows(&opened, input, file, &trained);
+    let read = |(input, file): (&Fed, &PathBuf)| read_rows((&opened, &sources), input, file, &trained);
     let rows = fed.inputs.iter().zip(&files).map(read).collect::<Result<Vec<_>, _>>()?;
     expect_equal_rows(&fed, &rows)?;
     let classes = classes_of_outputs(&opened.pipeline, &registry, (stage, &fed), &trained)?;
@@ -59,7 +59,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
 
 /// Reads the rows in the type of their input. Columns are found by their names in training.
 fn read_rows(
-    opened: &Opened,
+    (opened, sources): (&Opened, &Sources),
     (input, ty): &Fed,
     file: &Path,
     trained: &DataNames,
@@ -69,18 +69,18 @@ fn read_rows(
     let from = decl.and_then(|decl| decl.from.as_ref());
     let source = from.and_then(|(data, _)| pipeline.data.iter().find(|decl| decl.name == *data));
     let reading = match source {
-        Some(source) => reading_for(source, ty.dtype)?,
-        None => Reading { dtype: ty.dtype, ..Reading::default() },
+        Some(source) => sources.reading(source)?,
+        None => Reading::default(),
     };
     let known = from.and_then(|(data, field)| trained.get(&format!("{data}.{field}")));
-    let columns = known.map(|names| names.columns.clone()).filter(|columns| !columns.is_empty());
-    let rows = table::read_as(file, &Reading { columns: columns.clone(), ..reading })?;
+    let has_names = known.is_some_and(|names| !names.columns.is_empty());
+    let rows = table::read_as(file, &Reading { dtype: ty.dtype, names: known.cloned(), ..reading })?;
     let file = file.display();
-    match (&columns, &rows.columns.names) {
-        (Some(_), None) if rows.columns.n_columns > 0 => remark(format!(
+    match (has_names, &rows.columns.names) {
+        (true, None) if rows.columns.n_columns > 0 => remark(format!(
             "note: {file} has no names of columns, so their order counts: it must be that of the training data"
         )),
-        (None, Some(_)) if from.is_some() => remark(format!(
+        (false, Some(_)) if from.is_some() => remark(format!(
             "note: no names of columns were kept in training, so the order of those of {file} counts"
         )),
         _ => {}

@@ -72,12 +72,10 @@ impl Recorder {
 
     pub(super) fn see(&mut self, event: &Event<'_>) {
         match event {
-            Event::Progress { stage, step, n_steps, measure, .. } => {
-                if self.is_due(*step, step == n_steps) {
-                    let measured = measure.take();
-                    let speed = self.meter.speed(&measured);
-                    self.point(&Point { stage, measured, speed, process_bytes: peak_bytes() });
-                }
+            Event::Progress { stage, step, n_steps, measure, .. } if self.is_due(*step, step == n_steps) => {
+                let measured = measure.take();
+                let speed = self.meter.speed(&measured);
+                self.point(&Point { stage, measured, speed, process_bytes: peak_bytes() });
             }
             Event::StageStarted { .. } => self.meter.start(),
             Event::EpochDone { stage, report, .. } => self.epoch(stage, report),

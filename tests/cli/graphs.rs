@@ -98,15 +98,17 @@ fn check_near(what: &str, expected: &Value, found: &Value) {
 fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let few_digits = [digits[0], digits[1], "train.epochs=5"];
-    let graphs: [(&str, &[&str]); 11] = [
+    let graphs: [(&str, &[&str]); 13] = [
         ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
         ("gpt.ron", &["train.max_steps=3", "train.batch=2", "test.batch=8", "dims.L=1", "write.length=4"]),
         ("gru.ron", &["dims.T=8", "dims.H=32", "train.max_steps=20", "train.batch=16"]),
         ("gumbel.ron", &digits),
+        ("houses.ron", &["train.max_steps=20"]),
         ("mnist.ron", &digits),
         ("mnist_decomposed.ron", &digits),
         ("navigator.ron", &["data.queries.n_train=512", "data.queries.n_test=64"]),
+        ("recommender.ron", &["train.max_steps=20", "data.choices.n_test=2000"]),
         ("search.ron", &[]),
         ("sparse_attention.ron", &["dims.T=128", "dims.LANDMARKS=4"]),
         ("text.ron", &["train.max_steps=5", "train.batch=16"]),
@@ -149,6 +151,33 @@ fn the_navigator_learns_to_find_its_targets() {
     let mrr = |stage: usize| report["stages"][stage]["metrics"]["mrr"].as_f64().unwrap();
     assert!(mrr(0) < 0.05, "by chance: {}", mrr(0));
     assert!(mrr(2) >= 0.6, "{}", mrr(2));
+}
+
+/// A sample of the run in benches/long.md. The noise of the prices is the least loss that is possible.
+#[test]
+fn prices_of_houses_are_learned_down_to_their_noise() {
+    let (_, report) = run_graph("houses.ron", &["train.epochs=8"]);
+    let metrics = &report["stages"][1]["metrics"];
+    let [loss, noise] = ["loss", "noise"].map(|metric| metrics[metric].as_f64().unwrap());
+    assert!((noise / 0.0064 - 1.0).abs() < 0.05, "{noise}");
+    // Gaps cost more than the noise.
+    assert!(loss > noise && loss < 2.0 * noise, "{loss}, the noise is {noise}");
+}
+
+/// A sample of the run in benches/long.md. NDCG@10 of a random ranking is below 0.005.
+#[test]
+fn choices_of_users_are_ranked() {
+    let less = [
+        "train.epochs=1",
+        "data.choices.n_train=40000",
+        "data.choices.n_test=2000",
+        "train.evaluate.batch=2000",
+    ];
+    let (_, report) = run_graph("recommender.ron", &less);
+    let metrics = &report["stages"][1]["metrics"];
+    let [ndcg, best] = ["ndcg", "best"].map(|metric| metrics[metric].as_f64().unwrap());
+    assert!((best / 0.2996 - 1.0).abs() < 0.05, "{best}");
+    assert!(ndcg > 0.1 && ndcg < best, "{ndcg}, at best {best}");
 }
 
 /// A uniform guess among the bytes of the text would cost about 3 nats.

@@ -43,3 +43,38 @@ fn rows_from_the_host_can_be_measured() {
     assert_eq!(ended.code, 0, "{}", ended.errors);
     assert!(ended.results.contains("train"), "{}", ended.results);
 }
+
+/// Rows of large files stay on disk. Here, those of all files do.
+#[test]
+fn a_run_on_rows_from_disk_has_the_same_bits() {
+    let desk = Desk::new();
+    desk.write("rows.ron", ON_DISK);
+    fs::create_dir(desk.path("data")).unwrap();
+    let elements: Vec<f32> = (0..3000).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
+    save_npy(&desk.path("data/x.npy"), &HostTensor::from_slice(&[1000, 3], &elements).unwrap());
+    save_npy(&desk.path("data/y.npy"), &HostTensor::from_slice(&[1000], &elements[..1000]).unwrap());
+    let run = |on_disk: &str| {
+        let mut command = desk.command(&["run", "rows.ron", "--device", "cpu"]);
+        let ended = Ended::from(command.env("ENGINE_ON_DISK_MIB", on_disk).output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        (ended, desk.checkpoint("rows.ckpt"))
+    };
+    let (in_memory, expected) = run("1");
+    let (on_disk, found) = run("0");
+    assert_eq!(found, expected);
+    let note = "`rows.train` stays on disk (1 MiB); its rows are copied to the device 32 steps ahead";
+    assert!(on_disk.errors.contains(note) && !in_memory.errors.contains("stays on"), "{}", on_disk.errors);
+}
+
+const ON_DISK: &str = r#"(
+  data: {"rows": (source: "files", x: "x.npy", y: "y.npy", validation: 0.2)},
+  inputs: {"x": (type: "f32[B, 3]", from: "rows.x"), "y": (type: "f32[B]", from: "rows.y")},
+  nodes: {"loss": "mse_loss(reshape(Linear(x, width=1), shape=[B]), y)"},
+  stages: {
+    "train": Train(
+      data: "rows.train", batch: 30, epochs: 3, loss: "loss", optimizer: Adam(lr: 0.01),
+      evaluate: Evaluate(data: "rows.validation", batch: 100, metrics: ["loss"]),
+      checkpoint: (path: "rows.ckpt"),
+    ),
+  },
+)"#;

@@ -91,6 +91,86 @@ fn columns_that_predictions_miss_are_named() {
     check_failure(&predict(&desk, "length,width\n9,inf\n"), 1, "`inf` is not a finite number");
 }
 
+const HOUSES: &str = r#"(
+  data: {"houses": (source: "csv", file: "houses.csv", label: "price", missing: "indicator", standardize: true)},
+  inputs: {
+    "x": (type: "f32[B, 3]", from: "houses.features"),
+    "city": (type: "i32[B]", from: "houses.city"),
+    "no_city": (type: "f32[B]", from: "houses.city_missing"),
+    "price": (type: "f32[B]", from: "houses.label"),
+  },
+  params: {"w": "f32[]"},
+  nodes: {"loss": "mse_loss(sum(x, axis=1) * w, price)"},
+  stages: {
+    "train": Train(
+      data: "houses.train", batch: 4, loss: "loss", optimizer: Sgd(lr: 0.1),
+      checkpoint: (path: "houses.ckpt"),
+    ),
+    "ask": Predict(batch: 3, outputs: {"x": "x", "city": "city", "no_city": "no_city"}),
+  },
+)"#;
+
+/// The mean of `area` is 4, and the sum of its squared differences is 18. `rooms` is constant.
+const HOUSE_ROWS: &str = "area,rooms,city,price\n1,2,Bern,5\n7,2,Aarau,6\n,2,,7\n4,2,Bern,8\n4,2,Bern,9\n";
+
+/// New rows are filled, marked and scaled by the statistics of the training rows alone.
+#[test]
+fn predictions_transform_rows_as_training_did() {
+    let desk = Desk::new();
+    desk.write("houses.ron", HOUSES);
+    fs::create_dir(desk.path("data")).unwrap();
+    desk.write("data/houses.csv", HOUSE_ROWS);
+    let ended = desk.engine(&["run", "houses.ron", "--device", "cpu", "--quiet"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    // Predictions need no data but the checkpoint.
+    fs::remove_file(desk.path("data/houses.csv")).unwrap();
+    let ask = |inputs: &[&str]| {
+        let arguments = ["predict", "houses.ron", "--device", "cpu", "--load", "houses.ckpt"];
+        desk.engine(&[&arguments[..], inputs].concat())
+    };
+    desk.write("new.csv", "city,rooms,area\nAarau,2,4\n,,NA\nBern,3,7.6\n");
+    let asked = ask(&["--input", "new.csv"]);
+    assert_eq!((asked.code, &*asked.errors), (0, ""));
+    let deviation = 18f32.sqrt() / 5f32.sqrt();
+    let last = 3.6 / f64::from(deviation);
+    let lines: Vec<&str> = asked.results.lines().collect();
+    assert_eq!(lines[..3], ["x.0,x.1,x.2,city,no_city", "0,0,0,0,0", "0,0,1,1,1"]);
+    let cells: Vec<f64> = lines[3].split(',').map(|cell| cell.parse().unwrap()).collect();
+    assert!((cells[0] - last).abs() < 1e-6 && cells[1..] == [1.0, 0.0, 1.0, 0.0], "{cells:?}");
+    // Each input may have a file of its own, also without names, or as an array.
+    desk.write("x.csv", "4,2\n,\n7.6,3\n");
+    let apart = ask(&["--input", "x=x.csv", "--input", "city=new.csv", "--input", "no_city=new.csv"]);
+    assert_eq!(apart.results, asked.results, "{}", apart.errors);
+    let array = HostTensor::from_slice(&[3, 2], &[4.0f32, 2.0, f32::NAN, f32::NAN, 7.6, 3.0]).unwrap();
+    save_npy(&desk.path("x.npy"), &array);
+    let of_array = ask(&["--input", "x=x.npy", "--input", "city=new.csv", "--input", "no_city=new.csv"]);
+    assert_eq!(of_array.results.lines().nth(2), Some("0,0,1,1,1"), "{}", of_array.errors);
+    desk.write("new.csv", "city,rooms,area\nGenf,2,4\n");
+    let said = "error[E0502]: new.csv:2: column 1 (`city`): `Genf` is none of the 2 names of this column in the training rows";
+    check_failure(&ask(&["--input", "new.csv"]), 1, said);
+    desk.write("x.csv", "4,2,1\n");
+    let said = "error[E0506]: x.csv: a row has 3 columns, in training it had 2";
+    check_failure(
+        &ask(&["--input", "x=x.csv", "--input", "city=new.csv", "--input", "no_city=new.csv"]),
+        1,
+        said,
+    );
+}
+
+/// Other rows have other means: a checkpoint of the old ones does not fit any more.
+#[test]
+fn a_run_is_not_resumed_on_rows_with_other_statistics() {
+    let desk = Desk::new();
+    desk.write("houses.ron", HOUSES);
+    fs::create_dir(desk.path("data")).unwrap();
+    desk.write("data/houses.csv", HOUSE_ROWS);
+    assert_eq!(desk.engine(&["run", "houses.ron", "--device", "cpu", "--quiet"]).code, 0);
+    desk.write("data/houses.csv", HOUSE_ROWS.replace("7,2,Aarau", "12,2,Aarau"));
+    let resumed = desk.engine(&["run", "houses.ron", "--device", "cpu", "--resume", "houses.ckpt"]);
+    let said = "its data was another one; columns of `houses.features`: the statistics of `area` are others than in training";
+    check_failure(&resumed, 1, said);
+}
+
 /// Checkpoints without names, from older versions: columns are matched by order, and classes are numbers.
 #[test]
 fn checkpoints_without_names_are_used_as_before() {

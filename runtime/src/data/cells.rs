@@ -18,6 +18,10 @@ pub enum Missing {
     Drop,
     /// The cell is NaN.
     Nan,
+    /// The cell gets the mean of its column in the training rows, or the most frequent name.
+    Fill,
+    /// As `Fill`, and columns with such cells in the training rows get an element that marks them.
+    Indicate,
 }
 
 /// The treatment of cells without a finite number.
@@ -30,10 +34,16 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether missing cells get a value from the training rows.
+    pub(crate) fn fills(&self) -> bool {
+        matches!(self.missing, Missing::Fill | Missing::Indicate)
+    }
+
     /// Whether a cell says that its value is missing.
     pub fn is_missing(&self, text: &str) -> bool {
-        let says_nan = text.eq_ignore_ascii_case("nan");
-        is_missing_word(text) || (says_nan && !self.non_finite)
+        let says_nan = || text.eq_ignore_ascii_case("nan");
+        let takes_nan = self.non_finite && !self.fills();
+        is_missing_word(text) || (!takes_nan && says_nan())
     }
 }
 
@@ -124,7 +134,7 @@ impl Cells {
     fn number(&self, text: &str) -> Result<Number, CellFault> {
         if self.policy.is_missing(text) {
             return match self.policy.missing {
-                Missing::Nan => Ok(Number::Float(f64::NAN)),
+                Missing::Nan if self.dtype.is_float() => Ok(Number::Float(f64::NAN)),
                 _ => Err(CellFault::Missing(text.to_string())),
             };
         }

@@ -4,56 +4,13 @@ use std::borrow::Cow;
 use std::io::BufRead;
 use std::path::Path;
 
-use engine_core::diag::nearest;
-use engine_core::ir::DType;
-
-use super::cells::{Cells, Missing, Place, Policy};
 use super::fault::TableError;
-use crate::tensor::HostTensor;
-
-/// Rows of a file.
-#[derive(Clone, Debug)]
-pub struct Rows {
-    /// The numbers.
-    pub tensor: HostTensor,
-    /// The columns, where the file is a text; none otherwise.
-    pub columns: Columns,
-    /// Remarks on how they were read.
-    pub notes: Vec<String>,
-}
-
-/// How a text becomes rows of numbers.
-#[derive(Clone, Debug)]
-pub struct Reading {
-    /// The element type of the rows.
-    pub dtype: DType,
-    /// The separator of fields.
-    pub separator: char,
-    /// The treatment of cells without a number.
-    pub policy: Policy,
-    /// The columns to take by their names in the first line, in this order; all if left out.
-    pub columns: Option<Vec<String>>,
-}
-
-impl Default for Reading {
-    fn default() -> Self {
-        Reading { dtype: DType::F64, separator: ',', policy: Policy::default(), columns: None }
-    }
-}
-
-/// One row of a file.
-#[derive(Debug)]
-pub struct Record<'t> {
-    /// Where it starts, counted from 1.
-    pub line: usize,
-    /// Its fields, without quotes and without blanks around them.
-    pub fields: Vec<Cow<'t, str>>,
-}
+use super::records::{Columns, ReadRecords, Record, Text};
 
 /// The records of a text, read one by one. Empty lines are passed over; all others have as many fields as the first.
-pub struct Records<'p, R> {
+struct Records<'p> {
     path: &'p Path,
-    reader: R,
+    reader: Box<dyn BufRead + 'p>,
     separator: char,
     /// The number of the next line.
     line: usize,
@@ -63,17 +20,14 @@ pub struct Records<'p, R> {
     text: String,
 }
 
-impl<'p, R: BufRead> Records<'p, R> {
-    /// Reads a text; `path` is named in errors and not opened.
-    pub fn new(path: &'p Path, reader: R, separator: char) -> Records<'p, R> {
-        Records { path, reader, separator, line: 1, n_columns: None, bytes: vec![], text: String::new() }
+impl<'p> Records<'p> {
+    fn open(text: Text<'p>, separator: char) -> Result<Records<'p>, TableError> {
+        let (path, reader) = (text.path(), text.open()?);
+        Ok(Records { path, reader, separator, line: 1, n_columns: None, bytes: vec![], text: String::new() })
     }
 
     /// The next record; none after the last one.
-    ///
-    /// # Errors
-    /// If the file cannot be read or is no text, and for a record that is none.
-    pub fn read_next(&mut self) -> Result<Option<Record<'_>>, TableError> {
+    fn read_next(&mut self) -> Result<Option<Record<'_>>, TableError> {
         let mut line = self.line;
         loop {
             if !self.read_lines()? {
@@ -208,100 +162,47 @@ impl<'t> Fields<'t> {
     }
 }
 
+/// The rows of a text of which the first line may hold the names of the columns.
+pub(super) struct CsvRecords<'p> {
+    columns: Columns,
+    /// The first row, unless the first line holds names.
+    first: Option<Record<'static>>,
+    records: Records<'p>,
+}
+
+impl<'p> CsvRecords<'p> {
+    pub(super) fn open(text: Text<'p>, separator: char) -> Result<CsvRecords<'p>, TableError> {
+        let mut records = Records::open(text, separator)?;
+        let first = records.read_next()?.map(|record| {
+            let fields = record.fields.into_iter().map(|field| Cow::Owned(field.into_owned()));
+            Record { line: record.line, fields: fields.collect() }
+        });
+        let n_columns = first.as_ref().map_or(0, |record| record.fields.len());
+        let (head, first) = first.map_or((None, None), |record| match is_head(&record) {
+            true => (Some(record), None),
+            false => (None, Some(record)),
+        });
+        let names = head.map(|head| head.fields.into_iter().map(Cow::into_owned).collect());
+        Ok(CsvRecords { columns: Columns { n_columns, names }, first, records })
+    }
+}
+
+impl ReadRecords for CsvRecords<'_> {
+    fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    fn read_next(&mut self) -> Result<Option<Record<'_>>, TableError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.records.read_next(),
+        }
+    }
+}
+
 /// Whether a first record holds names: none of its fields is a number.
-pub(super) fn is_head(record: &Record<'_>) -> bool {
+fn is_head(record: &Record<'_>) -> bool {
     record.fields.iter().all(|field| field.parse::<f64>().is_err())
-}
-
-/// The columns of a file: their number, and their names if the first line holds them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Columns {
-    /// How many there are.
-    pub n_columns: usize,
-    /// Their names.
-    pub names: Option<Vec<String>>,
-}
-
-impl Columns {
-    /// The columns according to the first record of a file.
-    pub(super) fn of(first: &Record<'_>) -> Columns {
-        let names = is_head(first).then(|| first.fields.iter().map(|field| field.to_string()).collect());
-        Columns { n_columns: first.fields.len(), names }
-    }
-
-    /// The name of a column, if it has one.
-    pub(super) fn name(&self, column: usize) -> Option<&str> {
-        self.names.as_ref()?.get(column).map(String::as_str)
-    }
-
-    /// The columns of these names, in this order; all columns of a file without names.
-    ///
-    /// # Errors
-    /// If the file has names, and a requested one is missing or duplicate.
-    pub(super) fn select(&self, path: &Path, wanted: &[String]) -> Result<Vec<usize>, TableError> {
-        let Some(names) = &self.names else { return Ok((0..self.n_columns).collect()) };
-        let (mut found, mut missing) = (vec![], vec![]);
-        for name in wanted {
-            let mut places = (0..names.len()).filter(|&column| names[column] == *name);
-            match (places.next(), places.next()) {
-                (Some(column), None) => found.push(column),
-                (Some(_), Some(_)) => {
-                    return Err(TableError::SameName { path: path.to_path_buf(), name: name.clone() });
-                }
-                (None, _) => {
-                    let near = nearest(name, names.iter().map(String::as_str)).map(str::to_string);
-                    missing.push((name.clone(), near));
-                }
-            }
-        }
-        match missing.is_empty() {
-            true => Ok(found),
-            false => {
-                Err(TableError::MissingColumns { path: path.to_path_buf(), missing, known: names.clone() })
-            }
-        }
-    }
-}
-
-/// Reads numbers, one row a line, as `[rows, columns]`. The first line may hold names instead.
-///
-/// # Errors
-/// If the file cannot be read, a cell has another type, a column is missing, or lines have unequal numbers of fields.
-pub fn parse(path: &Path, reader: impl BufRead, reading: &Reading) -> Result<Rows, TableError> {
-    let mut cells = Cells::new(reading.dtype, reading.policy);
-    let (mut columns, mut taken) = (Columns::default(), vec![]);
-    let (mut n_rows, mut n_dropped) = (0, 0);
-    let mut records = Records::new(path, reader, reading.separator);
-    let mut is_first = true;
-    while let Some(record) = records.read_next()? {
-        if std::mem::take(&mut is_first) {
-            columns = Columns::of(&record);
-            let wanted = reading.columns.as_ref().map(|wanted| columns.select(path, wanted));
-            taken = wanted.transpose()?.unwrap_or_else(|| (0..columns.n_columns).collect());
-            if columns.names.is_some() {
-                continue;
-            }
-        }
-        let has_missing = || taken.iter().any(|&column| reading.policy.is_missing(&record.fields[column]));
-        if reading.policy.missing == Missing::Drop && has_missing() {
-            n_dropped += 1;
-            continue;
-        }
-        for &column in &taken {
-            let name = columns.name(column);
-            cells.push(&Place { path, line: record.line, column, name }, &record.fields[column])?;
-        }
-        n_rows += 1;
-    }
-    let mut notes = dropped_note(path, n_dropped);
-    notes.extend(cells.rounded_note());
-    Ok(Rows { tensor: cells.tensor(&[n_rows, taken.len()])?, columns, notes })
-}
-
-/// The remark on rows that were left out.
-pub(super) fn dropped_note(path: &Path, n_dropped: usize) -> Vec<String> {
-    let text = |n: usize| format!("{}: {n} rows with missing cells are left out", path.display());
-    (n_dropped > 0).then(|| text(n_dropped)).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -309,13 +210,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::data::cells::{Missing, Policy};
+    use crate::data::forms::FieldNames;
+    use crate::data::rows::{Reading, Rows, read_text};
+    use crate::tensor::HostTensor;
+
+    fn rows(text: &str, reading: &Reading) -> Result<Rows, TableError> {
+        read_text(Text::Memory(Path::new("a.csv"), text), reading)
+    }
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
-        Ok(parse(Path::new("a.csv"), text.as_bytes(), &Reading::default())?.tensor)
+        Ok(rows(text, &Reading::default())?.tensor)
     }
 
     fn records(text: &str, separator: char) -> Vec<(usize, Vec<String>)> {
-        let mut records = Records::new(Path::new("a.csv"), text.as_bytes(), separator);
+        let mut records = Records::open(Text::Memory(Path::new("a.csv"), text), separator).unwrap();
         let mut read = vec![];
         while let Some(record) = records.read_next().unwrap() {
             read.push((record.line, record.fields.into_iter().map(Cow::into_owned).collect()));
@@ -361,11 +270,15 @@ mod tests {
     #[test]
     fn columns_are_selected_by_name() {
         let taken = |text: &str, columns: &[&str]| {
-            let columns = Some(columns.iter().map(|name| name.to_string()).collect());
-            parse(Path::new("a.csv"), text.as_bytes(), &Reading { columns, ..Reading::default() })
+            let columns = columns.iter().map(|name| name.to_string()).collect();
+            let names = Some(FieldNames { columns, ..FieldNames::default() });
+            rows(text, &Reading { names, ..Reading::default() })
         };
-        let rows = taken("b,c,a\n2,x,1\n4,y,3\n", &["a", "b"]).unwrap();
-        assert_eq!((rows.tensor.shape(), rows.tensor.to_f64()), (&[2usize, 2][..], vec![1.0, 2.0, 3.0, 4.0]));
+        let found = taken("b,c,a\n2,x,1\n4,y,3\n", &["a", "b"]).unwrap();
+        assert_eq!(
+            (found.tensor.shape(), found.tensor.to_f64()),
+            (&[2usize, 2][..], vec![1.0, 2.0, 3.0, 4.0])
+        );
         // Without names, the order counts.
         assert_eq!(taken("1,2\n", &["a", "b"]).unwrap().tensor.to_f64(), [1.0, 2.0]);
         let error = |text: &str| taken(text, &["length", "width"]).unwrap_err();
@@ -377,8 +290,7 @@ mod tests {
     fn rows_with_missing_cells_are_left_out_if_asked_for() {
         let policy = Policy { missing: Missing::Drop, ..Policy::default() };
         let text = "a,b\n1,2\n3,NA\n,4\n5,6\n";
-        let rows =
-            parse(Path::new("a.csv"), text.as_bytes(), &Reading { policy, ..Reading::default() }).unwrap();
+        let rows = rows(text, &Reading { policy, ..Reading::default() }).unwrap();
         assert_eq!(rows.tensor.to_f64(), [1.0, 2.0, 5.0, 6.0]);
         assert_eq!(rows.notes, ["a.csv: 2 rows with missing cells are left out"]);
     }

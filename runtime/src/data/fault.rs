@@ -72,6 +72,26 @@ pub enum TableError {
         /// The column, counted from 1.
         column: usize,
     },
+    /// A line of JSON Lines that is no row.
+    #[error("{}:{line}: {why}", .path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The fault.
+        why: String,
+    },
+    /// A file without names has more or fewer columns than those that training took.
+    #[error("{}: a row has {found} columns, in training it had {expected}", .path.display())]
+    WrongColumns {
+        /// The file.
+        path: PathBuf,
+        /// Columns in training.
+        expected: usize,
+        /// Columns of the file.
+        found: usize,
+    },
     /// There are no rows, or none that are rows.
     #[error("{}: has no rows", .path.display())]
     NoRows {
@@ -164,6 +184,14 @@ pub enum CellFault {
         /// The element type.
         dtype: DType,
     },
+    /// It names no class that the training rows have.
+    #[error("`{text}` is none of the {n_classes} names of this column in the training rows")]
+    UnknownClass {
+        /// The name.
+        text: String,
+        /// The number of known names.
+        n_classes: usize,
+    },
     /// The column holds numbers in some rows and names in others.
     #[error("`{text}` is {found}, {n_others} other cells of this column are {others}")]
     Mixed {
@@ -179,10 +207,18 @@ pub enum CellFault {
 }
 
 impl CellFault {
+    /// The fault of a name that is none of these many classes.
+    pub(super) fn unknown(cell: &str, n_classes: usize) -> CellFault {
+        CellFault::UnknownClass { text: shortened(cell), n_classes }
+    }
+
     /// One concrete thing to do.
     pub fn help(&self) -> &'static str {
         match self {
             CellFault::Missing(_) => "fill in the cell; the option `missing: \"drop\"` leaves such rows out",
+            CellFault::UnknownClass { .. } => {
+                "correct the cell; the option `unknown: \"class\"` gives such names a class of their own"
+            }
             CellFault::NotANumber(_) => "write numbers, and names in the first line only",
             CellFault::NotFinite(_) => "correct the cell; the option `non_finite: true` takes it as it is",
             CellFault::Unfit { .. } => "declare the input with an element type that holds the number",

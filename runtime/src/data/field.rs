@@ -17,6 +17,11 @@ pub trait LazyRows: Send + Sync {
     /// The number of rows.
     fn n_rows(&self) -> usize;
 
+    /// Whether they are the rows of a file that is not read into memory: each epoch has the same ones.
+    fn is_on_disk(&self) -> bool {
+        false
+    }
+
     /// Writes rows of an epoch to `target`, one after the other, as little-endian bytes. Equal arguments give equal bytes.
     fn copy(&self, epoch: u64, rows: &[i32], target: &mut [u8]);
 }
@@ -52,6 +57,19 @@ impl Field {
         match self {
             Field::Stored(tensor) => Some(tensor),
             Field::Lazy(_) => None,
+        }
+    }
+
+    /// Whether the rows are those of a file that is not read into memory.
+    pub fn is_on_disk(&self) -> bool {
+        matches!(self, Field::Lazy(rows) if rows.is_on_disk())
+    }
+
+    /// Bytes of all rows, if they are the same in each epoch and do not overlap.
+    pub fn bytes(&self) -> Option<usize> {
+        match self {
+            Field::Stored(tensor) => Some(tensor.bytes().len()),
+            Field::Lazy(rows) => rows.is_on_disk().then(|| rows.n_rows() * rows.row_type().bytes()),
         }
     }
 
@@ -158,6 +176,10 @@ impl LazyRows for Chosen {
 
     fn n_rows(&self) -> usize {
         self.rows.len()
+    }
+
+    fn is_on_disk(&self) -> bool {
+        self.of.is_on_disk()
     }
 
     fn copy(&self, epoch: u64, rows: &[i32], target: &mut [u8]) {

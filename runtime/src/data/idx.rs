@@ -4,6 +4,7 @@
 //! bytes are supported: 2051 is a stack of images, 2049 a list of labels. The first two bytes show whether a file is
 //! gzipped.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use engine_core::ir::DType;
 use flate2::bufread::GzDecoder;
 use thiserror::Error;
 
+use super::mapped::Layout;
 use crate::files;
 use crate::tensor::{HostTensor, TensorError, type_text};
 
@@ -133,6 +135,30 @@ pub enum IdxFact {
 pub fn read(path: &Path) -> Result<HostTensor, IdxError> {
     let (file, n_bytes) = files::open(path).map_err(|error| at(path, None, IdxFact::Unreadable(error)))?;
     read_from(path, BufReader::with_capacity(1 << 16, file), n_bytes)
+}
+
+/// Where the elements of a file that is not compressed are.
+///
+/// # Errors
+/// As for [`read`].
+pub(super) fn layout(path: &Path) -> Result<Layout, IdxError> {
+    let (mut file, n_bytes) =
+        files::open(path).map_err(|error| at(path, None, IdxFact::Unreadable(error)))?;
+    let shape = read_header(path, &mut file)?;
+    let offset = 4 + 4 * shape.len() as u64;
+    let expected = shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent as u64));
+    let Some(expected) = expected.filter(|&expected| expected <= n_bytes) else {
+        return Err(absurd_or_truncated(path, shape, expected, n_bytes, n_bytes));
+    };
+    match (n_bytes - offset).cmp(&expected) {
+        Ordering::Equal => {
+            Ok(Layout { dtype: DType::U8, shape, offset: offset as usize, gap: 0, is_big_endian: false })
+        }
+        Ordering::Less => {
+            Err(at(path, Some(n_bytes), IdxFact::Truncated { expected, found: n_bytes - offset }))
+        }
+        Ordering::Greater => Err(at(path, Some(offset + expected), IdxFact::TrailingBytes { expected })),
+    }
 }
 
 /// Reads a stack of images (magic number 2051) as `u8[N, height, width]`.

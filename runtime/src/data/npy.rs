@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use engine_core::ir::DType;
 use thiserror::Error;
 
+use super::mapped::Layout;
 use crate::files;
 use crate::tensor::{HostTensor, TensorError, byte_len};
 
@@ -111,7 +112,35 @@ const PREAMBLE_2: usize = 12;
 /// No array that is read here says more about itself.
 const MOST_HEADER: usize = 1 << 20;
 
+/// Where the rows of an array are; none if they do not lie one after the other, as in Fortran order.
+pub(super) fn layout(path: &Path) -> Result<Option<Layout>, NpyError> {
+    let unreadable = |error| fail(path, NpyFact::Unreadable(error));
+    let (mut file, n_bytes) = files::open(path).map_err(unreadable)?;
+    let (header, offset, _) = read_header(n_bytes as usize, &mut file).map_err(|fact| fail(path, fact))?;
+    let Header { dtype, shape, is_big_endian, is_fortran } = header;
+    let is_in_order = !shape.is_empty() && (!is_fortran || shape.len() == 1);
+    Ok(is_in_order.then_some(Layout { dtype, shape, offset, gap: 0, is_big_endian }))
+}
+
 fn read_from(n_bytes: usize, file: &mut dyn Read) -> Result<HostTensor, NpyFact> {
+    let (header, _, begun) = read_header(n_bytes, file)?;
+    let Header { dtype, mut shape, is_big_endian, is_fortran } = header;
+    if is_fortran {
+        shape.reverse();
+    }
+    let mut tensor = HostTensor::zeros(dtype, &shape).map_err(NpyFact::BadShape)?;
+    let (first, rest) = tensor.bytes_mut().split_at_mut(begun.len());
+    first.copy_from_slice(&begun);
+    file.read_exact(rest).map_err(NpyFact::Unreadable)?;
+    if is_big_endian {
+        tensor.bytes_mut().chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
+    }
+    // An array in Fortran order is one in C order with its axes in reverse.
+    if is_fortran { tensor.transposed().map_err(NpyFact::BadShape) } else { Ok(tensor) }
+}
+
+/// The header of a file of so many bytes, the place of its data, and the bytes of the data that have been read already.
+fn read_header(n_bytes: usize, file: &mut dyn Read) -> Result<(Header, usize, Vec<u8>), NpyFact> {
     let mut head = vec![];
     (&mut *file).take(PREAMBLE_2 as u64).read_to_end(&mut head).map_err(NpyFact::Unreadable)?;
     if !head.starts_with(MAGIC) {
@@ -131,23 +160,12 @@ fn read_from(n_bytes: usize, file: &mut dyn Read) -> Result<HostTensor, NpyFact>
         .map_err(NpyFact::Unreadable)?;
     // A header of no length: the preamble that was read has the first bytes of the data.
     let begun = head.split_off(end.min(head.len()));
-    let Header { dtype, mut shape, is_big_endian, is_fortran } = header_of(&head, offset)?;
-    if is_fortran {
-        shape.reverse();
+    let header = header_of(&head, offset)?;
+    let expected = byte_len(header.dtype, &header.shape).map_err(NpyFact::BadShape)?;
+    match n_bytes - end == expected {
+        true => Ok((header, end, begun)),
+        false => Err(NpyFact::WrongLength { expected, found: n_bytes - end }),
     }
-    let expected = byte_len(dtype, &shape).map_err(NpyFact::BadShape)?;
-    if n_bytes - end != expected {
-        return Err(NpyFact::WrongLength { expected, found: n_bytes - end });
-    }
-    let mut tensor = HostTensor::zeros(dtype, &shape).map_err(NpyFact::BadShape)?;
-    let (first, rest) = tensor.bytes_mut().split_at_mut(begun.len());
-    first.copy_from_slice(&begun);
-    file.read_exact(rest).map_err(NpyFact::Unreadable)?;
-    if is_big_endian {
-        tensor.bytes_mut().chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
-    }
-    // An array in Fortran order is one in C order with its axes in reverse.
-    if is_fortran { tensor.transposed().map_err(NpyFact::BadShape) } else { Ok(tensor) }
 }
 
 /// The elements of an array as they lie in a file.

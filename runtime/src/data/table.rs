@@ -1,14 +1,17 @@
 //! The user's own rows: files in several formats, made to fit an input of a graph.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
 use engine_core::ir::{DType, Type};
 
-pub use super::csv::Rows;
-use super::csv::{self, Columns, Reading};
 pub use super::fault::TableError;
 pub(crate) use super::fault::listed;
+use super::field::Field;
+use super::mapped;
+use super::records::{Columns, Text};
+pub use super::rows::Rows;
+use super::rows::{self, Reading};
 use super::{idx, npy, npz, vecs};
 use crate::files;
 use crate::tensor::{HostTensor, type_text};
@@ -28,12 +31,13 @@ pub fn read(path: &Path) -> Result<HostTensor, TableError> {
 /// # Errors
 /// As for [`read`], and if cells of a text do not have the requested type.
 pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
-    let array = |tensor| Rows { tensor, columns: Columns::default(), notes: vec![] };
-    let rows = match in_archive(path) {
-        Some((archive, name)) => array(npz::read_one(archive, name)?),
-        None if vecs::dtype_of(path).is_some() => array(vecs::read(path)?),
-        None if path.extension().is_some_and(|extension| extension == "npz") => array(npz::read_only(path)?),
-        None => read_whole(path, reading)?,
+    let array = |tensor| -> Result<Rows, TableError> {
+        let tensor = rows::transformed(path, tensor, reading)?;
+        Ok(Rows { tensor, columns: Columns::default(), notes: vec![] })
+    };
+    let rows = match read_array(path)? {
+        Some(tensor) => array(tensor)?,
+        None => rows::read_text(Text::File(path), reading)?,
     };
     match rows.tensor.shape().first() {
         Some(1..) => Ok(rows),
@@ -64,19 +68,49 @@ pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, TableError> {
     Ok(bytes)
 }
 
-fn read_whole(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
-    let array = |tensor| Rows { tensor, columns: Columns::default(), notes: vec![] };
+/// The array of a file; none if the file is a text.
+fn read_array(path: &Path) -> Result<Option<HostTensor>, TableError> {
+    match in_archive(path) {
+        Some((archive, name)) => return Ok(Some(npz::read_one(archive, name)?)),
+        None if vecs::dtype_of(path).is_some() => return Ok(Some(vecs::read(path)?)),
+        None if path.extension().is_some_and(|extension| extension == "npz") => {
+            return Ok(Some(npz::read_only(path)?));
+        }
+        None => {}
+    }
     let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
     let head = first_bytes(path, npy::MAGIC.len()).map_err(unreadable)?;
     // Arrays are read straight into their tensor.
-    if head == npy::MAGIC {
-        return Ok(array(npy::read(path)?));
+    Ok(match &head[..] {
+        npy::MAGIC => Some(npy::read(path)?),
+        [0x1f, 0x8b, ..] | [0, 0, ..] => Some(idx::read(path)?),
+        _ => None,
+    })
+}
+
+/// The rows of a file of at least so many bytes, which stay on disk. None if the file is smaller, or its rows do not lie in
+/// it one after the other: a text, a compressed file, an archive, or an array in Fortran order.
+///
+/// # Errors
+/// If the file cannot be read or is damaged.
+pub(super) fn on_disk(path: &Path, n_bytes: u64) -> Result<Option<Field>, TableError> {
+    if in_archive(path).is_some() {
+        return Ok(None);
     }
-    if let [0x1f, 0x8b, ..] | [0, 0, ..] = &head[..] {
-        return Ok(array(idx::read(path)?));
+    let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
+    let (file, found) = files::open(path).map_err(unreadable)?;
+    if found < n_bytes {
+        return Ok(None);
     }
-    let (file, _) = files::open(path).map_err(unreadable)?;
-    csv::parse(path, BufReader::new(file), reading)
+    let head = first_bytes(path, npy::MAGIC.len()).map_err(unreadable)?;
+    let layout = match &head[..] {
+        _ if vecs::dtype_of(path).is_some() => Some(vecs::layout(path)?),
+        npy::MAGIC => npy::layout(path)?,
+        [0, 0, ..] => Some(idx::layout(path)?),
+        _ => None,
+    };
+    let layout = layout.filter(|layout| layout.shape.iter().all(|extent| *extent > 0));
+    layout.map(|layout| mapped::map(&file, layout).map_err(unreadable)).transpose()
 }
 
 /// The rows `first..first + n_rows` in the type of an input whose outermost axis counts rows.
@@ -134,7 +168,7 @@ mod tests {
     use super::*;
 
     fn csv(text: &str) -> Result<HostTensor, TableError> {
-        Ok(csv::parse(Path::new("a.csv"), text.as_bytes(), &Reading::default())?.tensor)
+        Ok(rows::read_text(Text::Memory(Path::new("a.csv"), text), &Reading::default())?.tensor)
     }
 
     fn input(dtype: DType, row: &[usize]) -> Type {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use engine_core::ir::DType;
 use thiserror::Error;
 
+use super::mapped::Layout;
 use crate::files;
 use crate::tensor::{HostTensor, TensorError};
 
@@ -97,6 +98,25 @@ pub fn read(path: &Path) -> Result<HostTensor, VecsError> {
     read_rows(dtype, n_bytes, &mut BufReader::with_capacity(1 << 16, file)).map_err(fail)
 }
 
+/// Where the vectors of a file are.
+///
+/// # Errors
+/// As for [`read`].
+pub(super) fn layout(path: &Path) -> Result<Layout, VecsError> {
+    let fail = |fact| VecsError { path: path.to_path_buf(), fact };
+    let (file, n_bytes) = files::open(path).map_err(|error| fail(VecsFact::Unreadable(error)))?;
+    let dtype = dtype_of(path).ok_or_else(|| fail(VecsFact::UnknownKind))?;
+    let mut file = BufReader::with_capacity(1 << 16, file);
+    let [n_rows, length] = read_shape(dtype, n_bytes, &mut file).map_err(fail)?;
+    let row_bytes = length * dtype.size();
+    for row in 1..n_rows as u64 {
+        file.seek_relative(row_bytes as i64).map_err(|error| fail(VecsFact::Unreadable(error)))?;
+        expect_length(&mut file, row, (length as i32, HEADER + row_bytes as u64)).map_err(fail)?;
+    }
+    let shape = vec![n_rows, length];
+    Ok(Layout { dtype, shape, offset: HEADER as usize, gap: HEADER as usize, is_big_endian: false })
+}
+
 /// Writes a matrix of `f32`, `i32` or `u8` as vectors; other types and ranks are a bug of the caller.
 ///
 /// # Errors
@@ -116,6 +136,20 @@ pub fn write(tensor: &HostTensor, to: &mut dyn Write) -> io::Result<()> {
 }
 
 fn read_rows(dtype: DType, n_bytes: u64, file: &mut dyn Read) -> Result<HostTensor, VecsFact> {
+    let shape = read_shape(dtype, n_bytes, file)?;
+    let row_bytes = shape[1] * dtype.size();
+    let mut tensor = HostTensor::zeros(dtype, &shape).map_err(VecsFact::TooLarge)?;
+    for (row, elements) in (0u64..).zip(tensor.bytes_mut().chunks_exact_mut(row_bytes)) {
+        if row > 0 {
+            expect_length(file, row, (shape[1] as i32, HEADER + row_bytes as u64))?;
+        }
+        file.read_exact(elements).map_err(VecsFact::Unreadable)?;
+    }
+    Ok(tensor)
+}
+
+/// The number of vectors and their length, according to the length of the first, which is read.
+fn read_shape(dtype: DType, n_bytes: u64, file: &mut dyn Read) -> Result<[usize; 2], VecsFact> {
     if n_bytes < HEADER {
         return Err(VecsFact::Empty { found: n_bytes });
     }
@@ -124,20 +158,18 @@ fn read_rows(dtype: DType, n_bytes: u64, file: &mut dyn Read) -> Result<HostTens
         return Err(VecsFact::BadLength { row: 0, offset: 0, found: length });
     }
     let row_bytes = HEADER + length as u64 * dtype.size() as u64;
-    if !n_bytes.is_multiple_of(row_bytes) {
-        return Err(VecsFact::Truncated { length, row_bytes, found: n_bytes });
+    match n_bytes.is_multiple_of(row_bytes) {
+        true => Ok([(n_bytes / row_bytes) as usize, length as usize]),
+        false => Err(VecsFact::Truncated { length, row_bytes, found: n_bytes }),
     }
-    let shape = [(n_bytes / row_bytes) as usize, length as usize];
-    let mut tensor = HostTensor::zeros(dtype, &shape).map_err(VecsFact::TooLarge)?;
-    let rows = tensor.bytes_mut().chunks_exact_mut(length as usize * dtype.size());
-    for (row, elements) in (0u64..).zip(rows) {
-        let found = if row == 0 { length } else { read_length(file)? };
-        if found != length {
-            return Err(VecsFact::UnevenRows { row, offset: row * row_bytes, expected: length, found });
-        }
-        file.read_exact(elements).map_err(VecsFact::Unreadable)?;
+}
+
+/// Reads the length of a vector, which must be that of the first. `row_bytes` include the length.
+fn expect_length(file: &mut dyn Read, row: u64, (expected, row_bytes): (i32, u64)) -> Result<(), VecsFact> {
+    match read_length(file)? {
+        found if found == expected => Ok(()),
+        found => Err(VecsFact::UnevenRows { row, offset: row * row_bytes, expected, found }),
     }
-    Ok(tensor)
 }
 
 /// Bytes of a vector's length.

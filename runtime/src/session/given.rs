@@ -6,7 +6,7 @@ use engine_core::ir::{DType, Literal, Type};
 use engine_core::pipeline::Given;
 
 use crate::data::cells::{Cells, Policy};
-use crate::data::csv::Reading;
+use crate::data::rows::Reading;
 use crate::data::table::{self, TableError};
 use crate::tensor::{HostTensor, type_text};
 

@@ -6,7 +6,7 @@ use engine_core::ir::Symbol;
 use indexmap::IndexMap;
 
 use crate::checkpoint;
-use crate::data::source::{DataSet, FieldNames};
+use crate::data::source::{ColumnForm, DataSet, FieldNames};
 
 /// The names of a pipeline's data, by `DATA.FIELD`.
 pub type DataNames = IndexMap<String, FieldNames>;
@@ -48,9 +48,24 @@ pub(super) fn difference(trained: &DataNames, now: &DataNames) -> Option<String>
         let classes = || {
             differs(&before.classes, &now.classes).map(|message| format!("classes of `{field}`: {message}"))
         };
-        columns.or_else(classes)
+        columns.or_else(classes).or_else(|| other_statistics(field, before, now))
     })
     .next()
+}
+
+/// The first column whose numbers were transformed otherwise in training.
+fn other_statistics(field: &str, before: &FieldNames, now: &FieldNames) -> Option<String> {
+    // Checkpoints of older versions have no forms of classes.
+    let is_older =
+        before.forms.is_empty() && now.forms.iter().all(|form| matches!(form, ColumnForm::Class { .. }));
+    let n_forms = before.forms.len().max(now.forms.len());
+    let at = (0..n_forms).filter(|_| !is_older).find(|&at| before.forms.get(at) != now.forms.get(at))?;
+    let column = match (now.columns.get(at), now.forms.get(at).or(before.forms.get(at))) {
+        (Some(name), _) => format!("`{name}`"),
+        (None, Some(ColumnForm::Gap { of })) if *of < now.columns.len() => format!("`{}`", now.columns[*of]),
+        _ => format!("number {at}"),
+    };
+    Some(format!("columns of `{field}`: the statistics of {column} are others than in training"))
 }
 
 fn first_difference(before: &[String], now: &[String]) -> String {

@@ -94,10 +94,14 @@ impl Resident {
         self.split(split).ok()?.field(field).ok()
     }
 
-    /// Bytes of a split; none if some rows are lazy.
+    /// Bytes of a split; none if some rows are computed.
     pub(super) fn bytes(&self, split: &SplitRef) -> Result<Option<usize>, SessionError> {
-        let stored = |field: &Field| Some(field.stored()?.bytes().len());
-        Ok(self.split(split)?.fields().values().map(stored).sum())
+        Ok(self.split(split)?.fields().values().map(Field::bytes).sum())
+    }
+
+    /// Whether some rows of a split are in a file that is not read into memory.
+    pub(super) fn is_on_disk(&self, split: &SplitRef) -> Result<bool, SessionError> {
+        Ok(self.split(split)?.fields().values().any(Field::is_on_disk))
     }
 
     /// The rows of a split.
@@ -118,6 +122,10 @@ pub fn split_shape(data: &Symbol, split: &Split) -> SplitShape {
 fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {
     let mut fields = Fields::new();
     for (name, field) in split.fields() {
+        if field.is_on_disk() {
+            fields.insert(name.clone(), upload_parts(name, field, device)?);
+            continue;
+        }
         let tensor = &field.tensor().map_err(|error| DeviceError::Failed(error.to_string()))?;
         let copied = || {
             let buffer = device.allocate(tensor.bytes().len()).map_err(|error| error.of_buffer(name))?;
@@ -127,4 +135,22 @@ fn upload(split: &Split, device: &dyn Device) -> Result<Fields, DeviceError> {
         fields.insert(name.clone(), buffer);
     }
     Ok(fields)
+}
+
+/// Bytes of a part of the rows of a file on their way to the device.
+const PART_BYTES: usize = 64 << 20;
+
+/// Sends the rows of a file, which are never all in memory.
+fn upload_parts(name: &str, field: &Field, device: &dyn Device) -> Result<DeviceBuffer, DeviceError> {
+    let (row_bytes, n_rows) = (field.row_type().bytes(), field.n_rows().unwrap_or_default());
+    let buffer = device.allocate(row_bytes * n_rows).map_err(|error| error.of_buffer(name))?;
+    let n_each = (PART_BYTES / row_bytes.max(1)).clamp(1, n_rows.max(1));
+    let mut part = vec![0; n_each * row_bytes];
+    for first in (0..n_rows).step_by(n_each) {
+        let rows: Vec<i32> = (first..n_rows.min(first + n_each)).map(|row| row as i32).collect();
+        let part = &mut part[..rows.len() * row_bytes];
+        field.copy(0, &rows, part);
+        device.write(&buffer, first * row_bytes, part)?;
+    }
+    Ok(buffer)
 }

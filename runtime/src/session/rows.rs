@@ -30,10 +30,12 @@ pub(super) enum DataInputs<'a> {
 }
 
 impl Session {
-    /// Whether the rows of a split are kept on the device. Lazy rows are not.
+    /// Whether the rows of a split are kept on the device. Computed rows are not, and rows on disk are not copied to a
+    /// device that reads the host's memory.
     pub(super) fn is_resident(&self, split: &SplitRef) -> Result<bool, SessionError> {
         let most = self.most_resident_bytes.unwrap_or_else(|| self.device.model().most_resident_bytes);
-        Ok(self.resident.bytes(split)?.is_some_and(|bytes| bytes as u64 <= most))
+        let stays_on_disk = most == u64::MAX && self.resident.is_on_disk(split)?;
+        Ok(!stays_on_disk && self.resident.bytes(split)?.is_some_and(|bytes| bytes as u64 <= most))
     }
 
     /// Starts to send a split to the device, if the split stays there.
@@ -63,8 +65,12 @@ impl Session {
     pub(super) fn report_windows(&self, split: &SplitRef, batches: &Batches, tell: &mut Subscriber<'_>) {
         let (Some(windows), Ok(Some(bytes))) = (&batches.windows, self.resident.bytes(split)) else { return };
         let (data, split, mib) = (&split.data, &split.split, bytes.div_ceil(1 << 20));
+        let place = match self.resident.is_on_disk(&SplitRef { data: data.clone(), split: split.clone() }) {
+            Ok(true) => "on disk",
+            _ => "on the host",
+        };
         tell(&Event::Note(&format!(
-            "`{data}.{split}` stays on the host ({mib} MiB); its rows are copied to the device {} steps ahead",
+            "`{data}.{split}` stays {place} ({mib} MiB); its rows are copied to the device {} steps ahead",
             windows.n_steps()
         )));
     }

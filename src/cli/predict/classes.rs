@@ -27,7 +27,12 @@ pub(super) fn classes_of_outputs(
             None => remark(format!("note: no names of classes of `{field}` were kept in training")),
         }
     }
-    let mut known = trained.values().map(|names| &names.classes).filter(|classes| !classes.is_empty());
+    // Classes of inputs are none of the outputs.
+    let inputs = pipeline.inputs.iter().filter(|decl| fed.inputs.iter().any(|(name, _)| *name == decl.name));
+    let inputs: Vec<String> =
+        inputs.filter_map(|decl| decl.from.as_ref()).map(|(data, field)| format!("{data}.{field}")).collect();
+    let outputs = trained.iter().filter(|(field, _)| !inputs.contains(field));
+    let mut known = outputs.map(|(_, names)| &names.classes).filter(|classes| !classes.is_empty());
     let (Some(names), None) = (known.next(), known.next()) else { return Ok(classes) };
     let extents = [(fed.rows.clone(), stage.batch.max(1))];
     let Ok(graph) = inference(pipeline, &stage.outputs, &extents, (stage.mode, stage.precision)) else {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use engine_core::diag::nearest;
 use engine_core::ir::{Symbol, Type};
+use engine_core::pipeline::Pipeline;
 use engine_core::stage::Prediction;
 use engine_runtime::tensor::HostTensor;
 
@@ -13,10 +14,20 @@ use crate::cli::output::Failure;
 /// An input with its type.
 pub(super) type Fed = (Symbol, Type);
 
-/// The file of each input, from `NAME=FILE` or, for a single input, `FILE`.
-pub(super) fn files_of_inputs(given: &[OsString], fed: &Prediction) -> Result<Vec<PathBuf>, Failure> {
+/// The file of each input, from `NAME=FILE`, or `FILE` for a single input and for inputs that are columns of one table.
+pub(super) fn files_of_inputs(
+    given: &[OsString],
+    pipeline: &Pipeline,
+    fed: &Prediction,
+) -> Result<Vec<PathBuf>, Failure> {
     let names: Vec<&str> = fed.inputs.iter().map(|(name, _)| &**name).collect();
     let mut files: Vec<Option<PathBuf>> = vec![None; names.len()];
+    if let [file] = given
+        && !file.to_string_lossy().contains('=')
+        && are_of_one_table(pipeline, &names)
+    {
+        return Ok(vec![file.into(); names.len()]);
+    }
     for text in given {
         let (input, file) = split(text, &names)?;
         if files[input].replace(file).is_some() {
@@ -30,6 +41,17 @@ pub(super) fn files_of_inputs(given: &[OsString], fed: &Prediction) -> Result<Ve
         })
     };
     files.into_iter().zip(&names).map(missing).collect()
+}
+
+/// Whether all these inputs come from one data source.
+fn are_of_one_table(pipeline: &Pipeline, names: &[&str]) -> bool {
+    let source = |name: &&str| {
+        let decl = pipeline.inputs.iter().find(|decl| *decl.name == **name)?;
+        decl.from.as_ref().map(|(data, _)| data)
+    };
+    let mut sources = names.iter().map(source);
+    let first = sources.next().flatten();
+    first.is_some() && sources.all(|source| source == first)
 }
 
 /// The place of an input among these, and its file.

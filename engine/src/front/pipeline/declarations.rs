@@ -50,13 +50,17 @@ pub(super) fn read_data(value: &Ron, known: Constants, diags: &mut Diagnostics) 
     data
 }
 
-/// A number, a truth value, a text, or the name of an extent.
+/// A number, a truth value, a text, the name of an extent, or a list of whole numbers.
 fn option(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<Attr> {
     match &value.kind {
         RonKind::Name(name) if known.dims.contains_key(name) => Some(Attr::from(known.dims[name] as i64)),
         RonKind::Bool(b) => Some(Attr::from(*b)),
         RonKind::Float(x) => Some(Attr::from(*x)),
         RonKind::Str(_) => value.string("an option", diags).map(|text| Attr::from(&*text.to_string())),
+        RonKind::List(items) => {
+            let number = |item: &Ron| item.integer("an element", i64::MIN..=i64::MAX, diags);
+            items.iter().map(number).collect::<Option<Vec<i64>>>().map(Attr::Ints)
+        }
         _ => value.integer("an option", i64::MIN..=i64::MAX, diags).map(Attr::from),
     }
 }

@@ -21,25 +21,43 @@ pub struct LoadContext {
     pub options: Vec<(Symbol, Attr)>,
     /// Element types that the pipeline declares for fields. Sources that read text use them; other sources have their own.
     pub types: Vec<(Symbol, DType)>,
+    /// Files of so many bytes stay on disk, if a source can gather batches from there.
+    pub least_on_disk: u64,
     /// Receives a message before long work, such as a download.
     pub say: fn(&str),
 }
 
+/// The default of [`LoadContext::least_on_disk`].
+const LEAST_ON_DISK: u64 = 1 << 30;
+
 impl LoadContext {
     /// Searches `data_dir` (of the command line), `ENGINE_DATA_DIR`, then `data`. The network is off if `ENGINE_OFFLINE` is
-    /// neither empty nor `0`.
+    /// neither empty nor `0`. Files of `ENGINE_ON_DISK_MIB` mebibytes, if that is a number, stay on disk.
     pub fn from_env(data_dir: Option<&Path>) -> Self {
         let from_env = env::var_os("ENGINE_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let offline = env::var_os("ENGINE_OFFLINE").is_some_and(|value| !value.is_empty() && value != "0");
         let roots = [data_dir.map(Path::to_path_buf), from_env, Some(PathBuf::from("data"))];
         let roots = roots.into_iter().flatten().collect();
-        LoadContext { roots, offline, stand_in: true, options: vec![], types: vec![], say: |_| {} }
+        let mebibytes = env::var("ENGINE_ON_DISK_MIB").ok().and_then(|text| text.parse::<u64>().ok());
+        let least_on_disk = mebibytes.map_or(LEAST_ON_DISK, |mebibytes| mebibytes.saturating_mul(1 << 20));
+        LoadContext { roots, offline, least_on_disk, ..LoadContext::empty() }
+    }
+
+    fn empty() -> Self {
+        LoadContext {
+            roots: vec![],
+            offline: true,
+            stand_in: true,
+            options: vec![],
+            types: vec![],
+            least_on_disk: LEAST_ON_DISK,
+            say: |_| {},
+        }
     }
 
     /// Searches only the given folder, without the network.
     pub fn offline_in(dir: &Path) -> Self {
-        let roots = vec![dir.to_path_buf()];
-        LoadContext { roots, offline: true, stand_in: true, options: vec![], types: vec![], say: |_| {} }
+        LoadContext { roots: vec![dir.to_path_buf()], ..LoadContext::empty() }
     }
 
     /// The provenance of generated data `what` that stands in for a missing set, and the note for the user.

@@ -114,6 +114,22 @@ pub enum DataError {
         /// Its rows.
         n_rows: usize,
     },
+    /// A file is no image of the set.
+    #[error("{}: {why}", .path.display())]
+    Image {
+        /// The file, or the folder of a class.
+        path: PathBuf,
+        /// The fault.
+        why: String,
+    },
+    /// A column cannot be filled or standardised.
+    #[error("{}: column {column}: the training rows have no number in it, or numbers that are too large", .path.display())]
+    NoStatistics {
+        /// The file of the training rows.
+        path: PathBuf,
+        /// The column's name, or its number counted from 1.
+        column: String,
+    },
     /// Some files of a set are missing.
     #[error(
         "{} has `{present}` but neither `{missing}` nor `{missing}.gz`",

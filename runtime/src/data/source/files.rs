@@ -6,13 +6,14 @@ use engine_core::ir::{Attr, DType};
 use indexmap::IndexMap;
 
 use super::{DataError, DataSet, FieldNames, LoadContext, Provenance, Source, Split};
-use crate::data::csv::Reading;
+use crate::data::field::Field;
+use crate::data::rows::Reading;
 use crate::data::table;
 
 /// One field for each option, whose value is the name of its file.
 pub(super) struct Files;
 
-const SPLITS: &str = "splits";
+pub(super) const SPLITS: &str = "splits";
 /// Stands for the name of a split in the name of a file.
 const SPLIT: &str = "{split}";
 
@@ -42,19 +43,23 @@ impl Source for Files {
         let splits = split_names(context, &fields)?;
         let mut set = empty_set(self.name(), &expect(context, fields[0].1, &splits[0])?);
         for split in splits {
-            let mut read = IndexMap::new();
+            let mut read: IndexMap<String, Field> = IndexMap::new();
             for (field, file) in &fields {
                 let dtype = context.dtype(field).unwrap_or(DType::F32);
                 // Where both have names, the columns of a split are those of the first one.
-                let columns = set.names.get(*field).map(|names| names.columns.clone());
-                let reading = Reading { dtype, columns, ..Reading::default() };
-                let rows = table::read_as(&expect(context, file, &split)?, &reading)?;
+                let reading = Reading { dtype, names: set.names.get(*field).cloned(), ..Reading::default() };
+                let path = expect(context, file, &split)?;
+                if let Some(rows) = table::on_disk(&path, context.least_on_disk)? {
+                    read.insert(field.to_string(), rows);
+                    continue;
+                }
+                let rows = table::read_as(&path, &reading)?;
                 rows.notes.into_iter().for_each(|note| set.add_note(note));
                 if let Some(columns) = rows.columns.names.filter(|_| !set.names.contains_key(*field)) {
                     let names = FieldNames { columns, ..FieldNames::default() };
                     set.names.insert(field.to_string(), names);
                 }
-                read.insert(field.to_string(), rows.tensor);
+                read.insert(field.to_string(), rows.tensor.into());
             }
             set.splits.insert(split, Split::new(read)?);
         }

@@ -3,6 +3,7 @@
 use super::context::LoadContext;
 use super::error::DataError;
 use super::set::DataSet;
+use crate::data::rows::Reading;
 
 /// A source of data sets. Programs register more in [`Sources`](super::Sources).
 pub trait Source: Send + Sync {
@@ -14,6 +15,13 @@ pub trait Source: Send + Sync {
     /// random, which rows that overlap forbid.
     fn divides(&self) -> bool {
         false
+    }
+    /// How new rows for its fields are read from a text, given the options of the pipeline.
+    ///
+    /// # Errors
+    /// If one of these options is not understood.
+    fn reading(&self, _context: &LoadContext) -> Result<Reading, DataError> {
+        Ok(Reading::default())
     }
     /// Reads, downloads or generates the data.
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError>;

@@ -3,10 +3,11 @@
 //! A source finds its files in the folders that [`LoadContext::folders`] lists. Files in them are used or are an error.
 //! Some sources download missing sets, or generate data in their place; [`DataSet::note`] says so.
 
-mod csv;
 mod files;
+mod images;
 mod memory;
 mod numbers;
+mod tables;
 mod text;
 mod validation;
 mod vectors;
@@ -18,18 +19,22 @@ mod set;
 #[cfg(test)]
 mod tests;
 
+pub use super::forms::{ColumnForm, FieldNames};
 pub use context::LoadContext;
-pub use csv::reading_for;
 pub use error::DataError;
 pub use interface::Source;
 pub use memory::InMemory;
-pub use set::{DataSet, FieldNames, Provenance, Split};
+pub use set::{DataSet, Provenance, Split};
+pub use tables::{reading_of_table, table_of_texts};
 
+use std::path::Path;
 use std::sync::Arc;
 
+use engine_core::pipeline::DataDecl;
 use indexmap::IndexMap;
 
-use csv::Csv;
+use super::rows::Reading;
+
 use files::Files;
 use numbers::Numbers;
 use text::Text;
@@ -52,8 +57,15 @@ impl Sources {
 
     /// Adds the built-in sources, which read the user's files or generate numbers.
     pub fn add_builtin(&mut self) {
-        let builtin: [Arc<dyn Source>; 5] =
-            [Arc::new(Files), Arc::new(Csv), Arc::new(Text), Arc::new(Vectors), Arc::new(Numbers)];
+        let builtin: [Arc<dyn Source>; 7] = [
+            Arc::new(Files),
+            Arc::new(tables::CSV),
+            Arc::new(tables::JSONL),
+            Arc::new(images::Images),
+            Arc::new(Text),
+            Arc::new(Vectors),
+            Arc::new(Numbers),
+        ];
         self.by_name.extend(builtin.map(|source| (source.name().to_string(), source)));
     }
 
@@ -85,6 +97,15 @@ impl Sources {
         let own = context.options.iter().filter(|(option, _)| &**option != VALIDATION);
         let set = source.load(&LoadContext { options: own.cloned().collect(), ..context.clone() })?;
         validation::divided(set, share)
+    }
+
+    /// The settings by which `engine predict` reads rows for an input of this data source.
+    ///
+    /// # Errors
+    /// If there is no such source, or one of its options is not understood.
+    pub fn reading(&self, decl: &DataDecl) -> Result<Reading, DataError> {
+        let context = LoadContext { options: decl.options.clone(), ..LoadContext::offline_in(Path::new("")) };
+        self.get(&decl.source)?.reading(&context)
     }
 
     /// Every source.

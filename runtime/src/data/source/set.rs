@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
 
 use super::DataError;
 use crate::data::field::Field;
+use crate::data::forms::FieldNames;
 use crate::tensor::HostTensor;
 
 /// Rows for training and evaluation, with their provenance.
@@ -23,17 +23,6 @@ pub struct DataSet {
     pub splits: IndexMap<String, Split>,
     /// The names of columns and classes by field, if the source knows them.
     pub names: IndexMap<String, FieldNames>,
-}
-
-/// The names of the columns and the classes of a field.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FieldNames {
-    /// The columns of a row, in order; empty if they have no names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub columns: Vec<String>,
-    /// The classes that its integers denote, counted from 0; empty if they denote none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub classes: Vec<String>,
 }
 
 impl DataSet {
