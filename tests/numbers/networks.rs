@@ -301,15 +301,15 @@ fn calls_over_sequences_and_precisions_are_checked() {
 fn functions_of_a_pipeline_run_over_sequences() {
     let text = r#"(
         functions: {
-            "step": (inputs: ["s", "x", "k"], output: "s * k + x"),
+            "decay": (inputs: ["s", "x", "k"], output: "s * k + x"),
             "both": (inputs: ["a", "b", "x"], outputs: {"a": "a + x", "b": "b * x"}),
         },
         inputs: {"x": "f32[2, 18]"},
         nodes: {
             "start": "zeros(shape=[2])",
-            "sums": "step(start, x, 0.5, over=1)",
+            "sums": "decay(start, x, 0.5, over=1)",
             "pair": "both(start, start + 1.0, x, over=-1)",
-            "counts": "step(start, x, 1.0, over=1)",
+            "counts": "decay(start, x, 1.0, over=1)",
         },
         stages: {"go": Run(outputs: ["sums", "counts", "pair", "pair.b"], inputs: {"x": INPUT})},
     )"#;

@@ -10,6 +10,7 @@ mod function;
 mod functions;
 mod libraries;
 mod literals;
+mod manner;
 mod names;
 mod nodes;
 mod op_names;
@@ -89,8 +90,7 @@ fn read_pipeline(
     diags: &mut Diagnostics,
 ) -> Option<Pipeline> {
     let mut fields = Fields::of(root, "a pipeline", diags)?;
-    let name = fields.optional("name").and_then(|v| v.word("`name`", diags));
-    let name = name.map_or(stem(file_name), |name| name.value).to_owned();
+    let name = read_name(&mut fields, file_name, diags);
     let seed = fields.optional("seed").and_then(|v| v.integer("`seed`", 0..=u64::MAX, diags)).unwrap_or(0);
     let (matmul, numerics) = read_numerics(&mut fields, diags);
     let precision = fields.optional("precision").and_then(|v| read_precision(v, "`precision`", diags));
@@ -141,6 +141,12 @@ fn read_pipeline(
         pipeline.stages = stages::read(value, &pipeline, (&scope, &dims, &functions), registry, diags);
     }
     Some(pipeline)
+}
+
+/// The name of the pipeline, by default that of its file.
+fn read_name(fields: &mut Fields, file_name: &str, diags: &mut Diagnostics) -> String {
+    let name = fields.optional("name").and_then(|v| v.word("`name`", diags));
+    name.map_or(stem(file_name), |name| name.value).to_owned()
 }
 
 /// How matrices are multiplied, and which rewrites are allowed.

@@ -207,3 +207,26 @@ impl Grad {
         })
     }
 }
+
+/// Mixed precision.
+impl OpForm {
+    /// This form with operands that may be rounded to a half type; see [`Rounding::Operands`]. Its lowering must add up in
+    /// `f32`.
+    pub fn rounds_operands(self) -> OpForm {
+        OpForm { rounding: Rounding::Operands, ..self }
+    }
+
+    /// This form for an op that follows the element type of its operands; see [`Rounding::Follows`]. Scalar bodies over
+    /// broadcast operands do so without a declaration.
+    pub fn follows_operands(self) -> OpForm {
+        OpForm { rounding: Rounding::Follows, ..self }
+    }
+
+    /// The declared rounding, or that of a scalar body.
+    pub fn rounding_rule(&self) -> Rounding {
+        match (&self.lower, self.rounding) {
+            (Lower::Map(_), Rounding::Never) => Rounding::Follows,
+            (_, declared) => declared,
+        }
+    }
+}

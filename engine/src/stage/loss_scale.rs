@@ -4,9 +4,9 @@
 //! A step whose gradients are not all finite is skipped and halves the factor. After a number of finite steps in a row,
 //! the factor doubles.
 
-use super::{StageIssue, own_input};
+use super::own::own_input;
 use crate::ir::{Binary, Builder, DType, E, InputKind, Monoid, Scalar, StateLink, Symbol, Type, Value};
-use crate::pipeline::LossScale;
+use crate::pipeline::{LossScale, StageIssue};
 
 /// The largest and the smallest factor.
 const BOUNDS: [f64; 2] = [1.0 / (1 << 24) as f64, (1u64 << 60) as f64];

@@ -11,6 +11,7 @@ mod generate;
 mod loss_scale;
 mod mode;
 mod optimize;
+mod own;
 mod predict;
 mod rates;
 mod recompute;
@@ -37,11 +38,12 @@ pub use training::{Watched, applying, applying_with, training, training_with};
 
 use crate::bind::{bind, unroll};
 use crate::diag::Code;
-use crate::ir::{Builder, DType, Graph, InputKind, Level, StateLink, Symbol, Type, Value};
+use crate::ir::{Builder, DType, Graph, InputKind, Level, StateLink, Symbol, Type};
 use crate::pass::{checked, sound};
 use crate::pipeline::{Behaviour, MixedPrecision, Mode, Pipeline};
 use crate::precision::mixed;
 use mode::set_mode;
+use own::own_input;
 use std::collections::HashSet;
 
 /// The graph of one step, with the states in which it adds up what it measures.
@@ -70,19 +72,6 @@ pub fn inference(
 ) -> Result<Graph, StageIssue> {
     let Behaviour { mode, precision } = behaviour.into();
     select(pipeline, &Wanted { outputs, state: &[], mode, precision }, extents)
-}
-
-/// An input that the stage needs under just this name, since the session knows it by that.
-fn own_input(builder: &mut Builder, name: &str, kind: InputKind, ty: Type) -> Result<Value, StageIssue> {
-    expect_free(&builder.graph, name)?;
-    Ok(builder.input(name, kind, ty))
-}
-
-fn expect_free(graph: &Graph, name: &str) -> Result<(), StageIssue> {
-    let Some(taken) = graph.find(name) else { return Ok(()) };
-    let message = format!("the stage keeps a value of its own under the name `{name}`");
-    let issue = StageIssue::new(message, graph.nodes[taken.node].span);
-    Err(StageIssue { code: Code::E0302, ..issue.help("give the node another name") })
 }
 
 /// What a stage takes from the pipeline's graph: (name, node) results and (state, node) next values.

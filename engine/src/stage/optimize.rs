@@ -1,9 +1,9 @@
 //! From a loss to the next parameters.
 
 use super::loss_scale::Factor;
+use super::own::own_input;
 use super::rates::rate;
 use super::recompute::recompute;
-use super::{StageIssue, own_input};
 use crate::diag::Code;
 use crate::grad::{Differentiated, GradIssue, differentiate, named};
 use crate::ir::{
@@ -12,7 +12,7 @@ use crate::ir::{
 };
 use crate::op::{Registry, Role};
 use crate::pass::sound;
-use crate::pipeline::{GroupRule, OptimizerDecl, ParamDecl, TrainStage};
+use crate::pipeline::{GroupRule, OptimizerDecl, ParamDecl, StageIssue, TrainStage};
 use std::collections::{HashMap, HashSet};
 
 /// The steps that an optimizer takes in a stage.

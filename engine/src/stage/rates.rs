@@ -1,10 +1,10 @@
 //! Learning rates as values of a step's graph.
 
 use super::mode::set_mode;
-use super::{StageIssue, own_input};
+use super::own::own_input;
 use crate::ir::{Body, Builder, DType, E, Graph, InputKind, Inst, Node, NodeOp, Output, Type, Value};
 use crate::op::Registry;
-use crate::pipeline::{Mode, Rate, Schedule};
+use crate::pipeline::{Mode, Rate, Schedule, StageIssue};
 use std::sync::Arc;
 
 /// The value of a schedule at the current step, `f32[]`. A schedule that depends on a metric is the state `name`, which

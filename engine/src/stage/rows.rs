@@ -1,6 +1,7 @@
 //! Which rows a step takes, and how they come into its graph.
 
-use super::{StageIssue, expect_free};
+use super::StageIssue;
+use super::own::expect_free;
 use crate::ir::{
     Binary, Builder, DType, Dim, Graph, InputKind, Literal, Node, NodeOp, StateLink, Symbol, Type, Value,
 };

@@ -2,9 +2,10 @@
 
 use super::declared::{expect_data, expect_one_way, expect_state};
 use super::optimize::Steps;
+use super::own::own_input;
 use super::updates::{Updates, trained};
 use super::{Rows, ScaleStates, SplitShape};
-use super::{StageGraph, StageIssue, Wanted, add_sums, optimize, own_input, rows, select};
+use super::{StageGraph, StageIssue, Wanted, add_sums, optimize, rows, select};
 use crate::ir::{
     Binary, Builder, DType, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value,
 };

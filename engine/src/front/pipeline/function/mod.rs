@@ -6,9 +6,9 @@ mod read;
 pub(super) use params::{ParamDef, read_param_defs};
 
 use super::dims::Dims;
+use super::manner::Manner;
 use super::nodes::{call_of, references, split_owner, walk};
 use super::op_names::{is_when, op_name, unary_op_name};
-use super::typing::Manner;
 use crate::diag::{Diagnostics, Spanned};
 use crate::front::{Ron, entries};
 use crate::ir::{Attrs, Symbol};

@@ -163,7 +163,7 @@ fn read_settings(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<AttrS
                 return None;
             }
         };
-        let doc = default.as_ref().map_or("required".into(), |default| format!("by default {default}"));
+        let doc = "a setting of the function".to_owned();
         Some(AttrSpec { name: name.value.to_owned(), doc, kind, default, range: None })
     };
     written.into_iter().filter_map(read).collect()

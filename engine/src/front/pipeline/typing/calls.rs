@@ -6,11 +6,11 @@
 
 use super::super::constants::Constants;
 use super::super::function::{Function, FunctionForm, FunctionNode, Layer, LayerDef};
+use super::super::manner::Manner;
 use super::super::names::{Meaning, Names};
 use super::super::params::{declare, exists};
 use super::super::settings;
 use super::super::types::{EXTENT_HELP, resolve};
-use super::manner::Manner;
 use super::pattern::bind_operand;
 use super::reports::{check_declared, report_unknown_op};
 use super::state::{FunctionCall, Naming, Operand, Typing};
@@ -77,7 +77,7 @@ impl Typing<'_, '_> {
         naming: Option<Naming>,
     ) -> Option<Vec<Value>> {
         let form = call.function.form.clone();
-        let dtype = self.dtype_of_literals(&form, args, (&call.attrs, written), span)?;
+        let dtype = self.dtype_of_literals(call, args, written, span)?;
         let inputs: Option<Vec<Value>> = args.iter().map(|arg| self.operand(arg, dtype)).collect();
         let mut inputs = inputs?;
         self.builder.set_span(Some(span));

@@ -1,5 +1,6 @@
-//! How a function is called: once, several times in a row, or for each position of a sequence.
+//! The settings of a call that say how it is called, and calls for each position of a sequence.
 
+use super::super::manner::Manner;
 use super::super::nodes::Setting;
 use super::reports::report_unknown_op;
 use super::state::{FunctionCall, Operand, Typing};
@@ -15,17 +16,6 @@ const MAX_REPEAT: i64 = 1 << 16;
 const MAX_JOINED: usize = 16;
 /// The settings of a call that belong to no function.
 const NAMES: [&str; 3] = ["repeat", "over", "recompute"];
-
-/// The manner of a call.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manner {
-    /// The number of copies, each with parameters of its own.
-    pub(crate) repeat: Option<usize>,
-    /// The axis of the sequence whose positions are visited in turn.
-    pub(crate) over: Option<i64>,
-    /// Whether the backward pass recomputes the activations.
-    pub(crate) recompute: bool,
-}
 
 impl Typing<'_, '_> {
     /// The settings `repeat`, `over` and `recompute`, and the settings of the function itself.

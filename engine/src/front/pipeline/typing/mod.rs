@@ -13,7 +13,6 @@ mod reports;
 mod state;
 mod written;
 
-pub(super) use manner::Manner;
 pub(super) use reports::{check_declared, report_unknown_op};
 pub(super) use state::Typing;
 pub(super) use written::{Around, Place, Written};

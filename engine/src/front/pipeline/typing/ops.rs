@@ -4,7 +4,7 @@ use super::super::literals::{default_dtype, fit};
 use super::super::settings;
 use super::super::types::check_size;
 use super::reports::report_unknown_op;
-use super::state::{Naming, Operand, Typing};
+use super::state::{FunctionCall, Naming, Operand, Typing};
 use crate::diag::{Span, Spanned};
 use crate::ir::{Attrs, Call, DType, Literal, NodeOp, Output, Symbol, Type, Value};
 use crate::op::{OpForm, TypeIssue, TypeRule};
@@ -66,19 +66,21 @@ impl Typing<'_, '_> {
         Some((0..n_outputs).map(|port| Value { node, port }).collect())
     }
 
-    /// The element type that numbers without one take among operands of a function.
+    /// The element type that numbers without one take among operands of a function. A function that is called for each
+    /// position of a sequence does not fit the whole sequence, so its numbers take the type beside them.
     pub(super) fn dtype_of_literals(
         &mut self,
-        form: &OpForm,
+        call: &FunctionCall,
         args: &[Spanned<Operand>],
-        settings: (&Attrs, &[(Spanned<String>, Expr)]),
+        written: &[(Spanned<String>, Expr)],
         span: Span,
     ) -> Option<DType> {
+        let form = &call.function.form;
         let has_literals = args.iter().any(|arg| matches!(arg.value, Operand::Literal(_)));
-        if has_literals || form.check_arity(args.len()).is_err() {
-            return self.infer(form, args, settings, span).map(|(dtype, _)| dtype);
+        if has_literals && call.manner.over.is_none() || form.check_arity(args.len()).is_err() {
+            return self.infer(form, args, (&call.attrs, written), span).map(|(dtype, _)| dtype);
         }
-        Some(DType::F32)
+        self.candidates(form, args).first().copied()
     }
 
     /// The element type that numbers without one take, and the types of the results.

@@ -3,8 +3,8 @@
 use super::super::constants::Constants;
 use super::super::dims::Dims;
 use super::super::function::FunctionForm;
+use super::super::manner::Manner;
 use super::super::names::{Meaning, Names};
-use super::manner::Manner;
 use super::written::{Around, Written};
 use crate::diag::Diagnostics;
 use crate::ir::{Attr, Attrs, Builder, Literal, Symbol, Value};
