@@ -284,7 +284,11 @@ impl Executable for FakeExecutable {
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
         match name {
             "loss" => bytes.copy_from_slice(&self.loss.to_le_bytes()),
-            _ => bytes.copy_from_slice(&self.y),
+            "y" => bytes.copy_from_slice(&self.y),
+            _ => {
+                let (plan, output) = (self.plan.name.clone(), name.to_string());
+                return Err(DeviceError::UnknownOutput { plan, output });
+            }
         }
         Ok(())
     }
