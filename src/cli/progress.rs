@@ -374,13 +374,7 @@ mod tests {
     }
 
     fn set(provenance: Provenance) -> DataSet {
-        DataSet {
-            name: "synthetic-digits".to_string(),
-            provenance,
-            note: None,
-            splits: IndexMap::new(),
-            names: IndexMap::new(),
-        }
+        DataSet::new("synthetic-digits", provenance)
     }
 
     #[test]

@@ -148,3 +148,25 @@ fn a_text_that_may_not_slide_ends_with_an_error() {
     assert!(ended.code != 0 && ended.results.starts_with("abcdefghi"), "{}", ended.results);
     assert!(ended.errors.contains("has reached the 8 tokens that the model sees"), "{}", ended.errors);
 }
+
+/// A model of the tokens of its data writes with the data's tokenizer.
+#[test]
+fn the_tokenizer_of_the_data_is_that_of_the_text() {
+    let desk = Desk::new();
+    desk.write("t.json", include_str!("../examples/tokenizer_gpt2.json"));
+    desk.write("a.txt", "The licence of this work, and nothing else. ".repeat(20));
+    // Each token is followed by itself.
+    let text = r#"(
+      data: {"text": (source: "text", file: "a.txt", context: 8, tokenizer: "t.json")},
+      inputs: {"token": (type: "i32[B, 8]", from: "text.input")},
+      nodes: {"logits": "one_hot(token, classes=2000) * 50.0"},
+      stages: {"write": Generate(tokens: "token", logits: "logits", prompt: " work", length: 2)},
+    )"#;
+    desk.write("again.ron", text);
+    let ended = desk.engine(&["run", "again.ron", "--device", "cpu", "--data-dir", "."]);
+    assert_eq!((ended.code, &*ended.results), (0, " work work work\n"), "{}", ended.errors);
+
+    desk.write("bytes.ron", text.replace(r#", tokenizer: "t.json""#, "").replace("i32[B, 8]", "u8[B, 8]"));
+    let ended = desk.engine(&["check", "bytes.ron", "--data-dir", "."]);
+    assert!(ended.errors.contains("`logits` has 2000 classes, and tokens are bytes"), "{}", ended.errors);
+}

@@ -19,13 +19,7 @@ fn noise_digits() -> IndexMap<Symbol, DataSet> {
         Split::new(IndexMap::from([("images".into(), images), ("labels".into(), labels)])).unwrap()
     };
     let splits = IndexMap::from([("train".into(), split(600, 1)), ("test".into(), split(90, 3))]);
-    let set = DataSet {
-        name: "noise".into(),
-        provenance: Provenance::Synthetic,
-        note: None,
-        splits,
-        names: IndexMap::new(),
-    };
+    let set = DataSet { splits, ..DataSet::new("noise", Provenance::Synthetic) };
     IndexMap::from([("digits".into(), set)])
 }
 

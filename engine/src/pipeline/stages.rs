@@ -77,7 +77,7 @@ pub struct GenerateStage {
     pub cache: bool,
     /// Whether a text may become longer than the model sees; the model then sees its end.
     pub slide: bool,
-    /// The `tokenizer.json` that makes tokens of texts; without it, tokens are bytes.
+    /// The `tokenizer.json` that makes tokens of texts. Without it, the data's tokenizer does, or tokens are bytes.
     pub tokenizer: Option<String>,
     /// The file that the texts go to.
     pub write: Option<String>,

@@ -2,6 +2,7 @@
 
 use super::{StageIssue, Wanted, inference, part, select};
 use crate::decode::{self, Decoding};
+use crate::diag::Span;
 use crate::ir::{Dim, Graph, InputKind, Level, NodeOp, Symbol};
 use crate::lower::primitives;
 use crate::op::Registry;
@@ -20,6 +21,11 @@ impl StageKind for GenerateStage {
 
     fn rehearse(&self, _: &str, pipeline: &Pipeline, registry: &Registry) -> Result<(), StageIssue> {
         let generation = generation(pipeline, self)?;
+        let input = pipeline.inputs.iter().find(|input| input.name == self.tokens);
+        // The data may have a tokenizer.
+        if self.tokenizer.is_none() && input.is_none_or(|input| input.from.is_none()) {
+            generation.expect_bytes(self)?;
+        }
         let extents = generation.extents(self.prompts.len(), generation.window(1));
         let outputs = [(self.logits.clone(), self.logits.clone())];
         let wanted = Wanted { outputs: &outputs, state: &[], mode: self.mode, precision: self.precision };
@@ -41,6 +47,8 @@ pub struct Generation {
     pub context: usize,
     /// Logits of a token.
     pub n_classes: usize,
+    /// Where the input is declared.
+    span: Option<Span>,
 }
 
 impl Generation {
@@ -56,6 +64,19 @@ impl Generation {
     pub fn extents(&self, n_texts: usize, window: usize) -> Vec<(Symbol, usize)> {
         let named = [(self.rows.name(), n_texts), (self.tokens.name(), window)];
         named.into_iter().filter_map(|(name, extent)| Some((name?.clone(), extent))).collect()
+    }
+
+    /// Checks that the classes can be bytes, for a stage whose tokens are bytes.
+    ///
+    /// # Errors
+    /// If there are more.
+    pub fn expect_bytes(&self, stage: &GenerateStage) -> Result<(), StageIssue> {
+        if self.n_classes <= N_BYTES {
+            return Ok(());
+        }
+        let message = format!("`{}` has {} classes, and tokens are bytes", stage.logits, self.n_classes);
+        let help = "name the `tokenizer` of the model; bytes have at most 256 classes";
+        Err(StageIssue::new(message, self.span).help(help))
     }
 }
 
@@ -106,13 +127,8 @@ pub fn generation(pipeline: &Pipeline, stage: &GenerateStage) -> Result<Generati
         let help = "logits have a row of classes for each token: `f32[B, T, V]` or `f32[B * T, V]`";
         return Err(StageIssue::new(message, graph.nodes[graph.outputs[0].1.node].span).help(help));
     };
-    if n_classes > N_BYTES && stage.tokenizer.is_none() {
-        let message = format!("`{}` has {n_classes} classes, and tokens are bytes", stage.logits);
-        return Err(StageIssue::new(message, span)
-            .help("name the `tokenizer` of the model; bytes have at most 256 classes"));
-    }
     let context = tokens.fixed().unwrap_or(stage.context);
-    Ok(Generation { rows: rows.clone(), tokens: tokens.clone(), context, n_classes })
+    Ok(Generation { rows: rows.clone(), tokens: tokens.clone(), context, n_classes, span })
 }
 
 fn expect_prompts(stage: &GenerateStage, rows: &Dim) -> Result<(), StageIssue> {

@@ -129,7 +129,7 @@ impl IdxSet {
         let train = self.read_split(train_images, train_labels, n_train)?;
         let test = self.read_split(test_images, test_labels, n_test)?;
         let splits = IndexMap::from([("train".to_string(), train), ("test".to_string(), test)]);
-        Ok(DataSet { name: self.name.to_string(), provenance, note: None, splits, names: IndexMap::new() })
+        Ok(DataSet { splits, ..DataSet::new(self.name, provenance) })
     }
 
     fn read_split(

@@ -42,7 +42,7 @@ pub(crate) fn draw_digits(
         splits.insert(name.to_string(), labelled(drawn.images, drawn.labels)?);
     }
     let (name, names) = (SyntheticDigits.name().to_string(), IndexMap::new());
-    Ok(DataSet { name, provenance, note, splits, names })
+    Ok(DataSet { note, splits, names, ..DataSet::new(name, provenance) })
 }
 
 pub(crate) fn labelled(images: HostTensor, labels: HostTensor) -> Result<Split, DataError> {

@@ -51,7 +51,7 @@ impl Source for Choices {
         let splits = parts.iter().map(|part| Ok((part.name.to_string(), law.split(seed, part)?)));
         let splits = splits.collect::<Result<IndexMap<String, Split>, DataError>>()?;
         let (name, names) = (self.name().to_string(), IndexMap::new());
-        Ok(DataSet { name, provenance: Provenance::Synthetic, note: None, splits, names })
+        Ok(DataSet { splits, names, ..DataSet::new(name, Provenance::Synthetic) })
     }
 }
 

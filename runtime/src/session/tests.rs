@@ -123,13 +123,7 @@ fn rows() -> IndexMap<Symbol, DataSet> {
     let train = split((0..10).map(|row| row as f32 * row as f32).collect());
     let test = split(vec![1.0, 3.0, 5.0, 7.0, 100.0]);
     let splits = IndexMap::from([("train".to_string(), train), ("test".to_string(), test)]);
-    let set = DataSet {
-        name: "squares".to_string(),
-        provenance: Provenance::Synthetic,
-        note: None,
-        splits,
-        names: IndexMap::new(),
-    };
+    let set = DataSet { splits, ..DataSet::new("squares", Provenance::Synthetic) };
     IndexMap::from([("data".into(), set)])
 }
 

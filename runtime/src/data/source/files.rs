@@ -103,8 +103,7 @@ pub(super) fn expect(context: &LoadContext, file: &str, split: &str) -> Result<P
 pub(super) fn empty_set(source: &str, file: &Path) -> DataSet {
     let dir = file.parent().unwrap_or(Path::new("")).to_path_buf();
     let name = dir.file_name().map_or(source.into(), |folder| folder.to_string_lossy()).to_string();
-    let (splits, names) = (IndexMap::new(), IndexMap::new());
-    DataSet { name, provenance: Provenance::Files { dir }, note: None, splits, names }
+    DataSet::new(name, Provenance::Files { dir })
 }
 
 #[cfg(test)]

@@ -51,6 +51,6 @@ impl Source for InMemory {
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
         context.check_options(&[])?;
         let (name, splits) = (self.name.clone(), self.splits.clone());
-        Ok(DataSet { name, provenance: Provenance::Memory, note: None, splits, names: self.names.clone() })
+        Ok(DataSet { splits, names: self.names.clone(), ..DataSet::new(name, Provenance::Memory) })
     }
 }

@@ -31,13 +31,7 @@ impl Source for Numbers {
             let field = HostTensor::from_slice(&[n_rows], &numbers)?;
             splits.insert(name.to_string(), Split::new(IndexMap::from([("number".to_string(), field)]))?);
         }
-        Ok(DataSet {
-            name: self.name().to_string(),
-            provenance: Provenance::Synthetic,
-            note: None,
-            splits,
-            names: IndexMap::new(),
-        })
+        Ok(DataSet { splits, ..DataSet::new(self.name(), Provenance::Synthetic) })
     }
 }
 

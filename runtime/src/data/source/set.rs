@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 
 use super::DataError;
 use crate::data::field::Field;
 use crate::data::forms::FieldNames;
+use crate::data::tokenizer::Tokenizer;
 use crate::tensor::HostTensor;
 
 /// Rows for training and evaluation, with their provenance.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct DataSet {
     /// The name of the loaded set, which may stand in for the requested one.
     pub name: String,
@@ -23,9 +25,17 @@ pub struct DataSet {
     pub splits: IndexMap<String, Split>,
     /// The names of columns and classes by field, if the source knows them.
     pub names: IndexMap<String, FieldNames>,
+    /// What made tokens of its texts; absent if tokens are bytes or the set has no texts.
+    pub tokenizer: Option<Arc<Tokenizer>>,
 }
 
 impl DataSet {
+    /// A set without rows.
+    pub fn new(name: impl Into<String>, provenance: Provenance) -> DataSet {
+        let (splits, names) = (IndexMap::new(), IndexMap::new());
+        DataSet { name: name.into(), provenance, note: None, splits, names, tokenizer: None }
+    }
+
     /// Whether the program made the rows itself, so that results on them say nothing about the real task.
     pub fn is_synthetic(&self) -> bool {
         matches!(self.provenance, Provenance::Synthetic | Provenance::StandIn { .. })

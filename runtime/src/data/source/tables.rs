@@ -114,10 +114,7 @@ pub fn table_of_texts(
         let table = Table::read(Text::Memory(&path, text), &format, tables.values().next())?;
         tables.insert(split.clone(), table);
     }
-    let (splits, names) = (IndexMap::new(), IndexMap::new());
-    let set =
-        DataSet { name: name.to_string(), provenance: Provenance::Synthetic, note: None, splits, names };
-    filled(set, tables, &format)
+    filled(DataSet::new(name, Provenance::Synthetic), tables, &format)
 }
 
 /// How new rows are read for a [`table_of_texts`].

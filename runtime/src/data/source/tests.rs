@@ -30,13 +30,7 @@ impl Source for Ramp {
         let x = HostTensor::from_slice(&[3], &[0.0f32, 1.0, 2.0])?;
         let train = Split::new(IndexMap::from([("x".to_string(), x)]))?;
         let splits = IndexMap::from([("train".to_string(), train)]);
-        Ok(DataSet {
-            name: "ramp".to_string(),
-            provenance: Provenance::Synthetic,
-            note: None,
-            splits,
-            names: IndexMap::new(),
-        })
+        Ok(DataSet { splits, ..DataSet::new("ramp", Provenance::Synthetic) })
     }
 }
 
@@ -76,7 +70,7 @@ fn a_share_of_the_training_rows_can_be_kept_for_validation() {
     assert!(rows("validation") != [0, 1, 2, 3, 4] && rows("validation").is_sorted());
     all.sort_unstable();
     assert!(all.into_iter().eq(0..20));
-    assert_eq!(with(0.25.into()).unwrap(), set);
+    assert_eq!(with(0.25.into()).unwrap().splits, set.splits);
     check_error(with(0.01.into()), "20 rows of `train` leave none to learn from or none to judge by");
     check_error(with(Attr::from(2)), "option `validation` cannot be 2");
 }

@@ -59,7 +59,9 @@ impl Source for Text {
         let tokens = match context.text(TOKENIZER)? {
             Some(tokenizer) => {
                 let tokenizer = Tokenizer::read(&context.expect(Path::new(tokenizer))?)?;
-                encoded(path.as_deref().unwrap_or(Path::new(file)), &tokenizer, &bytes)?
+                let tokens = encoded(path.as_deref().unwrap_or(Path::new(file)), &tokenizer, &bytes)?;
+                set.tokenizer = Some(Arc::new(tokenizer));
+                tokens
             }
             None => HostTensor::from_slice(&[bytes.len()], &bytes)?,
         };
@@ -128,8 +130,8 @@ fn stand_in(context: &LoadContext, file: &str) -> Result<(DataSet, Vec<u8>), Dat
     let mut numbers = vec![0; N_LINES];
     epoch_order(23, 0, &mut numbers);
     let bytes = numbers.into_iter().map(|number| in_words(number as usize) + "\n").collect::<String>();
-    let (name, splits, names) = ("written-numbers".to_string(), IndexMap::new(), IndexMap::new());
-    Ok((DataSet { name, provenance, note: Some(note), splits, names }, bytes.into_bytes()))
+    let set = DataSet { note: Some(note), ..DataSet::new("written-numbers", provenance) };
+    Ok((set, bytes.into_bytes()))
 }
 
 const SMALL: [&str; 20] = [

@@ -63,7 +63,7 @@ fn set(
 ) -> Result<DataSet, DataError> {
     let base = Split::new(IndexMap::from([("base".to_string(), base)]))?;
     let splits = IndexMap::from([("base".to_string(), base), ("queries".to_string(), Split::new(queries)?)]);
-    Ok(DataSet { name, provenance, note, splits, names: IndexMap::new() })
+    Ok(DataSet { note, splits, ..DataSet::new(name, provenance) })
 }
 
 /// A file that an option names, and where it was found.

@@ -4,16 +4,19 @@ mod model;
 mod text;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use engine_core::compile::Compiled;
-use engine_core::ir::stream_of;
-use engine_core::pipeline::GenerateStage;
+use engine_core::ir::{Symbol, stream_of};
+use engine_core::pipeline::{GenerateStage, Pipeline};
 use engine_core::stage::generation;
+use indexmap::IndexMap;
 use serde_json::json;
 
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
 use crate::data::results;
+use crate::data::source::DataSet;
 use crate::data::tokenizer::{Tokenizer, TokenizerError, TokenizerFact};
 use crate::files::Format;
 use crate::philox::WordStream;
@@ -30,7 +33,7 @@ impl Runnable for GenerateStage {
         let start = Instant::now();
         let kind = "generate";
         (run.tell)(&Event::StageStarted { stage: run.name, kind, n_steps: self.length as u64 });
-        let tokenizer = tokenizer_of(self)?;
+        let tokenizer = tokenizer_of(self, run.name, (&run.session.pipeline, run.session.resident.sets()))?;
         let mut texts = texts(self, &run, &tokenizer)?;
         let mut model = Model::new(&run, self, &texts)?;
         let (steps, step_us) = write(self, &mut run, &mut model, &tokenizer, &mut texts)?;
@@ -44,8 +47,7 @@ impl Runnable for GenerateStage {
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
-        checking.planned(generation(checking.pipeline, self))?;
-        tokenizer_of(self).map(|_| vec![])
+        tokenizer_of(self, checking.name, (checking.pipeline, checking.sets)).map(|_| vec![])
     }
 
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
@@ -134,9 +136,24 @@ fn file_of(stage: &GenerateStage, path: &Path, texts: &[Text]) -> Vec<u8> {
     stage.prompts.iter().zip(texts).map(line).collect::<String>().into_bytes()
 }
 
-fn tokenizer_of(stage: &GenerateStage) -> Result<Tokenizer, SessionError> {
-    let Some(path) = &stage.tokenizer else { return Ok(Tokenizer::bytes()) };
-    Tokenizer::read(Path::new(path)).map_err(|error| fault(stage, error.fact))
+/// The tokenizer that the stage names, or else that of the data which feeds the tokens.
+fn tokenizer_of(
+    stage: &GenerateStage,
+    name: &Symbol,
+    (pipeline, sets): (&Pipeline, &IndexMap<Symbol, DataSet>),
+) -> Result<Arc<Tokenizer>, SessionError> {
+    let planned = |issue| SessionError::plan(name, StageFault(issue));
+    let model = generation(pipeline, stage).map_err(planned)?;
+    if let Some(path) = &stage.tokenizer {
+        return Tokenizer::read(Path::new(path)).map(Arc::new).map_err(|error| fault(stage, error.fact));
+    }
+    let input = pipeline.inputs.iter().find(|input| input.name == stage.tokens);
+    let set = input.and_then(|input| sets.get(&input.from.as_ref()?.0));
+    if let Some(tokenizer) = set.and_then(|set| set.tokenizer.clone()) {
+        return Ok(tokenizer);
+    }
+    model.expect_bytes(stage).map_err(planned)?;
+    Ok(Arc::new(Tokenizer::bytes()))
 }
 
 fn fault(stage: &GenerateStage, fact: TokenizerFact) -> SessionError {

@@ -87,13 +87,7 @@ fn only_resident_splits_count_as_memory() {
         let fake = Arc::new(Fake { memory_bytes: 1000, ..Fake::default() });
         let mut session = session(&fake, training(stage.clone()));
         let splits = IndexMap::from([("train".to_string(), split.clone())]);
-        let set = DataSet {
-            name: "line".into(),
-            provenance: Provenance::Synthetic,
-            note: None,
-            splits,
-            names: IndexMap::new(),
-        };
+        let set = DataSet { splits, ..DataSet::new("line", Provenance::Synthetic) };
         session.resident = Resident::new(IndexMap::from([("data".into(), set)]));
         session.keep_resident(most_resident);
         session.run_stages(None, &mut |_| {}).map(|report| report.stages[0].steps)
