@@ -26,6 +26,8 @@ mod faults;
 mod offline;
 #[path = "library/sound.rs"]
 mod sound;
+#[path = "library/steps.rs"]
+mod steps;
 
 const GRAPH: &str = r#"(
   name: "tiny",

@@ -66,6 +66,14 @@ pub enum SessionError {
         /// Its keyword.
         kind: String,
     },
+    /// The pipeline has no stage of that name, or it is of another kind.
+    #[error("there is no {}stage `{stage}`", .kind.map(|kind| format!("`{kind}` ")).unwrap_or_default())]
+    NoStage {
+        /// The name.
+        stage: Symbol,
+        /// The kind that was asked for.
+        kind: Option<&'static str>,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -246,6 +254,7 @@ impl SessionError {
             | SessionError::Declared(_)
             | SessionError::Plan { .. }
             | SessionError::NoRunner { .. }
+            | SessionError::NoStage { .. }
             | SessionError::Run { .. }
             | SessionError::Checkpoint(_)
             | SessionError::Mismatch { .. }
@@ -365,6 +374,7 @@ impl Coded for SessionError {
             SessionError::Tensor(error) => error.code(),
             SessionError::Plan { .. }
             | SessionError::NoRunner { .. }
+            | SessionError::NoStage { .. }
             | SessionError::Interrupted { .. }
             | SessionError::Background(_) => None,
         }

@@ -45,6 +45,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::pipeline::Stage;
+use indexmap::IndexMap;
 
 use crate::autotune::Tuning;
 use crate::checkpoint::Checkpoint;
@@ -67,6 +68,7 @@ pub use report::{
 };
 pub use resident::split_shape;
 pub use saving::check_files;
+pub use stages::StepLoop;
 
 impl Session {
     /// Runs all stages except `Predict` stages, in order. A run that resumes from a checkpoint continues in the stage that
@@ -124,15 +126,7 @@ impl Session {
         // Stages after a metric that is not finite still run, because a later stage may save the parameters.
         let mut not_finite = None;
         for stage in &pipeline.stages[first..] {
-            let run = StageRun {
-                session: self,
-                name: &stage.name,
-                tell,
-                resume: resume.take(),
-                outputs: &mut report.outputs,
-            };
-            let done = runnable(stage, registry).map_err(Stopped::from).and_then(|it| it.run(run));
-            self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));
+            let done = self.run_one(stage, resume.take(), &mut report.outputs, tell);
             match done {
                 Ok(None) => {}
                 Ok(Some(done)) => {
@@ -147,6 +141,42 @@ impl Session {
             }
         }
         not_finite.map_or(Ok(()), Err)
+    }
+
+    /// Runs the stage of that name alone. Returns no report for a kind that [`Session::run_stages`] passes over.
+    ///
+    /// # Errors
+    /// If there is no such stage, it fails or is interrupted, or it has measured a NaN or an infinity.
+    pub fn run_stage(
+        &mut self,
+        stage: &str,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<Option<StageReport>, SessionError> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let planner = Arc::clone(&self.planner);
+        let idx = pipeline.stages.iter().position(|known| *known.name == *stage);
+        let idx = idx.ok_or_else(|| SessionError::NoStage { stage: stage.into(), kind: None })?;
+        saving::check_files(&pipeline.stages[idx..=idx], planner.registry(), self.overwrite)?;
+        let ran = self.run_one(&pipeline.stages[idx], None, &mut IndexMap::new(), tell);
+        let done = ran.map_err(|stopped| *stopped.error)?;
+        match done.as_ref().and_then(StageReport::not_finite) {
+            Some(error) => Err(error),
+            None => Ok(done),
+        }
+    }
+
+    fn run_one(
+        &mut self,
+        stage: &Stage,
+        resume: Option<Resume>,
+        outputs: &mut IndexMap<String, OutputReport>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<Option<StageReport>, Stopped> {
+        let planner = Arc::clone(&self.planner);
+        let runnable = runnable(stage, planner.registry())?;
+        let done = runnable.run(StageRun { session: self, name: &stage.name, tell, resume, outputs });
+        self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));
+        done
     }
 
     /// Adopts the autotuned choices of the run that wrote a checkpoint, if the device allows.

@@ -12,6 +12,7 @@ mod search;
 mod train;
 
 pub use runnable::{Checking, Compiling, Runnable, Shapes, StageRun, Steps, Stopped};
+pub use train::StepLoop;
 
 use std::any::Any;
 

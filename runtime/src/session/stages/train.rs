@@ -5,6 +5,7 @@ mod epochs;
 mod measured;
 mod rates;
 mod saving;
+mod step_loop;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,6 @@ use super::evaluate;
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::checkpoint::{CHECKPOINT, Checkpoint, CheckpointError};
 use crate::files::Format;
-use crate::session::Session;
 use crate::session::background::Task;
 use crate::session::batches::{Batches, Ready};
 use crate::session::error::{SessionError, StageFault};
@@ -31,48 +31,20 @@ use crate::session::plan::Request;
 use crate::session::report::{
     BestEpoch, EndReason, EpochReport, LossScaleReport, MemoryReport, StageReport, TrainingEnd,
 };
+use crate::session::resume::Resume;
 use crate::session::rows::DataInputs;
+use crate::session::{Session, Subscriber};
 use best::Best;
 use rates::Rates;
+
+pub use step_loop::StepLoop;
 
 impl Runnable for TrainStage {
     fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
         let StageRun { session, name, tell, resume, .. } = run;
-        let mut training = Training::new(session, name, self)?;
-        if let Some(resume) = resume {
-            training.resume(session, &resume)?;
-            if let Some(decl) = &self.checkpoint {
-                session.repair_best(decl, (&resume.checkpoint, training.best.step), tell)?;
-            }
-            tell(&Event::CheckpointRead { path: &resume.path, step: training.step });
-            if resume.checkpoint.fingerprint != session.fingerprint {
-                tell(&Event::Note(
-                    "the graph has changed since the checkpoint was written, but its state fits",
-                ));
-            }
-        }
-        tell(&Event::StageStarted { stage: name, kind: "train", n_steps: training.n_steps });
-        session.report_windows(&self.data, &training.batches, tell);
-        if let (Some(evaluation), Some(batches)) = (&self.evaluate, &training.evaluation) {
-            session.report_windows(&evaluation.data, batches, tell);
-        }
+        let mut training = Training::begin(session, name, self, resume, tell)?;
         let outcome = training.run(session, tell);
-        // A file in writing is finished even after a failure.
-        let saved = training.finish_saving(tell);
-        match outcome.and(saved) {
-            Ok(()) => {
-                let is_restored = training.restore_best(session)?;
-                let end = training.end(is_restored);
-                let loss_scale = training.loss_scale(session)?;
-                if let Some(scale) = &loss_scale {
-                    tell(&Event::Note(&scale.to_string()));
-                }
-                Ok(Some(StageReport { loss_scale, ..training.report(Some(end)) }))
-            }
-            Err(error) => {
-                Err(Stopped { error: Box::new(error), report: Some(Box::new(training.report(None))) })
-            }
-        }
+        training.conclude(session, outcome, tell).map(Some)
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
@@ -168,20 +140,22 @@ impl Session {
 }
 
 /// A training stage on its way.
-struct Training<'p> {
-    name: &'p Symbol,
-    stage: &'p TrainStage,
+struct Training {
+    name: Symbol,
+    stage: TrainStage,
     batches: Batches,
     evaluation: Option<Batches>,
     /// `None` if rows are visited in file order.
     order: Option<Order>,
     /// Steps taken, those before a resumed checkpoint included.
     step: u64,
+    /// The epoch that has begun, counted from 0, and when.
+    epoch: Option<(u64, Instant)>,
     n_steps: u64,
     /// The monitor of the best epoch, if there is one.
     monitor: Option<Monitor>,
     best: Best,
-    rates: Rates<'p>,
+    rates: Rates,
     /// The state of the best epoch, if it is restored at the end.
     best_state: Option<Checkpoint>,
     saving: Option<(PathBuf, Task<Result<(), CheckpointError>>)>,
@@ -192,8 +166,60 @@ struct Training<'p> {
     memory: MemoryReport,
 }
 
-impl<'p> Training<'p> {
-    fn new(session: &mut Session, name: &'p Symbol, stage: &'p TrainStage) -> Result<Self, SessionError> {
+impl Training {
+    /// A training before its first step, or where a checkpoint stands.
+    fn begin(
+        session: &mut Session,
+        name: &Symbol,
+        stage: &TrainStage,
+        resume: Option<Resume>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<Self, SessionError> {
+        let mut training = Training::new(session, name, stage)?;
+        if let Some(resume) = resume {
+            training.resume(session, &resume)?;
+            if let Some(decl) = &stage.checkpoint {
+                session.repair_best(decl, (&resume.checkpoint, training.best.step), tell)?;
+            }
+            tell(&Event::CheckpointRead { path: &resume.path, step: training.step });
+            if resume.checkpoint.fingerprint != session.fingerprint {
+                tell(&Event::Note(
+                    "the graph has changed since the checkpoint was written, but its state fits",
+                ));
+            }
+        }
+        tell(&Event::StageStarted { stage: name, kind: "train", n_steps: training.n_steps });
+        session.report_windows(&stage.data, &training.batches, tell);
+        if let (Some(evaluation), Some(batches)) = (&stage.evaluate, &training.evaluation) {
+            session.report_windows(&evaluation.data, batches, tell);
+        }
+        Ok(training)
+    }
+
+    /// Ends a training that was run with that outcome.
+    fn conclude(
+        mut self,
+        session: &mut Session,
+        outcome: Result<(), SessionError>,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<StageReport, Stopped> {
+        // A file in writing is finished even after a failure.
+        let saved = self.finish_saving(tell);
+        match outcome.and(saved) {
+            Ok(()) => {
+                let is_restored = self.restore_best(session)?;
+                let end = self.end(is_restored);
+                let loss_scale = self.loss_scale(session)?;
+                if let Some(scale) = &loss_scale {
+                    tell(&Event::Note(&scale.to_string()));
+                }
+                Ok(StageReport { loss_scale, ..self.report(Some(end)) })
+            }
+            Err(error) => Err(Stopped { error: Box::new(error), report: Some(Box::new(self.report(None))) }),
+        }
+    }
+
+    fn new(session: &mut Session, name: &Symbol, stage: &TrainStage) -> Result<Self, SessionError> {
         let start = Instant::now();
         let monitor = monitored(&session.pipeline, stage).map_err(|issue| SessionError::Plan {
             stage: name.clone(),
@@ -215,12 +241,13 @@ impl<'p> Training<'p> {
             evaluation.map(|evaluation| session.prepare_evaluation(name, &scope, evaluation)).transpose()?;
         let mut training = Training {
             n_steps,
-            name,
-            stage,
+            name: name.clone(),
+            stage: stage.clone(),
             batches,
             evaluation,
             order,
             step: 0,
+            epoch: None,
             monitor,
             best: Best::default(),
             rates: Rates::new(stage).by_step(stage, n_steps, session.planner.registry()),
@@ -242,7 +269,7 @@ impl<'p> Training<'p> {
         let mut splits = vec![&self.stage.data];
         splits.extend(evaluated.filter(|split| **split != self.stage.data));
         let plans = self.batches.bytes() + self.evaluation.as_ref().map_or(0, Batches::bytes);
-        session.check_memory(self.name, &splits, (&self.batches.plan, plans))
+        session.check_memory(&self.name, &splits, (&self.batches.plan, plans))
     }
 
     /// Selects the state in checkpoints of this stage, and resets the sums of an earlier stage.

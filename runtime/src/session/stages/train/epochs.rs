@@ -17,34 +17,58 @@ use crate::session::{Session, Subscriber};
 const MOST_STEPS: usize = 1024;
 const SLICE_TIME: Duration = Duration::from_millis(50);
 
-impl Training<'_> {
+impl Training {
     pub(super) fn run(
         &mut self,
         session: &mut Session,
         tell: &mut Subscriber<'_>,
     ) -> Result<(), SessionError> {
-        let per_epoch = self.batches.layout.steps() as u64;
-        // A run that is resumed may have stopped early.
-        while self.step < self.n_steps && !self.is_out_of_patience() {
-            let epoch = self.step / per_epoch;
-            let epoch_start = Instant::now();
-            if let Some(order) = &mut self.order {
-                order.begin(epoch, &session.background)?;
-            }
-            if self.step.is_multiple_of(per_epoch) {
-                self.batches.reset_sums(&session.state)?;
-            }
-            self.run_epoch(session, ((epoch + 1) * per_epoch).min(self.n_steps), tell)?;
-            self.end_epoch(session, epoch, epoch_start, tell)?;
-        }
+        while self.advance(session, self.n_steps, tell)? {}
         if session.inspection.every.is_none() && self.step > self.first_step {
-            report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+            report_kept(&self.name, self.step - 1, self.batches.kept()?, tell);
         }
         Ok(())
     }
 
+    /// Takes at most so many steps, none of them behind the present epoch. Returns whether there was one to take.
+    pub(super) fn advance(
+        &mut self,
+        session: &mut Session,
+        most: u64,
+        tell: &mut Subscriber<'_>,
+    ) -> Result<bool, SessionError> {
+        // A run that is resumed may have stopped early.
+        if self.step >= self.n_steps || self.is_out_of_patience() {
+            return Ok(false);
+        }
+        let per_epoch = self.batches.layout.steps() as u64;
+        let epoch = self.step / per_epoch;
+        let start = match self.epoch {
+            Some((begun, start)) if begun == epoch => start,
+            _ => self.begin_epoch(session, epoch)?,
+        };
+        let end = ((epoch + 1) * per_epoch).min(self.n_steps);
+        self.run_to(session, end.min(self.step.saturating_add(most)), tell)?;
+        if self.step == end {
+            self.end_epoch(session, epoch, start, tell)?;
+        }
+        Ok(true)
+    }
+
+    fn begin_epoch(&mut self, session: &Session, epoch: u64) -> Result<Instant, SessionError> {
+        let start = Instant::now();
+        if let Some(order) = &mut self.order {
+            order.begin(epoch, &session.background)?;
+        }
+        if self.step.is_multiple_of(self.batches.layout.steps() as u64) {
+            self.batches.reset_sums(&session.state)?;
+        }
+        self.epoch = Some((epoch, start));
+        Ok(start)
+    }
+
     /// Steps up to `end`, in slices short enough for progress and interruption to be live.
-    fn run_epoch(
+    fn run_to(
         &mut self,
         session: &mut Session,
         end: u64,
@@ -63,12 +87,12 @@ impl Training<'_> {
             self.step += ran as u64;
             let is_number = self.check_loss(session);
             if is_number.is_err() {
-                report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+                report_kept(&self.name, self.step - 1, self.batches.kept()?, tell);
             }
             is_number?;
             self.tell_progress(session, tell);
             if session.is_kept_after(self.step) {
-                report_kept(self.name, self.step - 1, self.batches.kept()?, tell);
+                report_kept(&self.name, self.step - 1, self.batches.kept()?, tell);
             }
             if session.is_cancelled() {
                 return Err(self.interrupt(session, tell));
@@ -86,7 +110,12 @@ impl Training<'_> {
         let order = self.order.as_ref().map(Order::buffer);
         let ring = self.batches.windows.as_ref().map(|windows| windows.ring_of_step(self.step).clone());
         let data = |name: &str| session.data_input(name, &self.stage.data, (order, ring.as_ref()));
-        traced_step(self.name, &mut self.batches, (&session.state, session.pipeline.seed, self.step), &data)?;
+        traced_step(
+            &self.name,
+            &mut self.batches,
+            (&session.state, session.pipeline.seed, self.step),
+            &data,
+        )?;
         Ok(1)
     }
 
@@ -116,7 +145,7 @@ impl Training<'_> {
         report.train_loss = means.next().map_or(f64::NAN, |(_, loss)| loss);
         report.train_metrics = means.map(|(metric, mean)| (metric.to_string(), mean)).collect();
         if let Some(evaluation) = &mut self.evaluation {
-            report.metrics = session.evaluate(self.name, (evaluation, None), tell)?;
+            report.metrics = session.evaluate(&self.name, (evaluation, None), tell)?;
             report.evaluated_on = self.evaluated_on();
         }
         report.seconds = epoch_start.elapsed().as_secs_f64();
@@ -142,7 +171,7 @@ impl Training<'_> {
         let n_epochs = self.n_steps.div_ceil(self.batches.layout.steps() as u64);
         let evaluated = self.stage.evaluate.as_ref().map(|evaluation| &evaluation.data.data);
         let set = evaluated.and_then(|data| session.resident.set(data));
-        tell(&Event::EpochDone { stage: self.name, n_epochs, report, set });
+        tell(&Event::EpochDone { stage: &self.name, n_epochs, report, set });
     }
 
     /// Whether the epoch is the best so far.

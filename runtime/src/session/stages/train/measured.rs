@@ -7,11 +7,11 @@ use crate::session::event::{Event, Measure};
 use crate::session::report::StepReport;
 use crate::session::{Session, Subscriber};
 
-impl Training<'_> {
+impl Training {
     pub(super) fn tell_progress(&self, session: &Session, tell: &mut Subscriber<'_>) {
         let per_epoch = self.batches.layout.steps() as u64;
         tell(&Event::Progress {
-            stage: self.name,
+            stage: &self.name,
             step: self.step,
             n_steps: self.n_steps,
             epoch: (self.step - 1) / per_epoch + 1,
@@ -21,7 +21,8 @@ impl Training<'_> {
         });
     }
 
-    fn measured(&self, session: &Session) -> StepReport {
+    /// The measurements of the last step.
+    pub(super) fn measured(&self, session: &Session) -> StepReport {
         let per_epoch = self.batches.layout.steps() as u64;
         let output = |name: &str| self.batches.output(name).map(f64::from);
         let metrics = self.batches.sums.iter().map(|sum| &sum.metric);

@@ -14,28 +14,28 @@ use crate::session::state::State;
 use crate::tensor::HostTensor;
 
 /// The learning rates of a stage.
-pub(super) struct Rates<'p> {
+pub(super) struct Rates {
     /// Those that each epoch may change. Each is a state of the plans, by its name.
-    rates: Vec<Carried<'p>>,
+    rates: Vec<Carried>,
     /// The others by name, each as a graph of the step.
     of_step: Vec<(Symbol, Graph)>,
 }
 
 /// A learning rate, and the numbers that its rule carries from epoch to epoch, the rate first.
-struct Carried<'p> {
+struct Carried {
     name: Symbol,
-    schedule: &'p Schedule,
+    schedule: Schedule,
     rule: MetricRate,
     numbers: Vec<f64>,
 }
 
-impl<'p> Rates<'p> {
+impl Rates {
     /// The rates at the start of training.
-    pub(super) fn new(stage: &'p TrainStage) -> Self {
+    pub(super) fn new(stage: &TrainStage) -> Self {
         let rates = stage.optimizer.iter().flat_map(|optimizer| optimizer.metric_rates());
-        let carried = |(name, schedule, rule): (Symbol, &'p Schedule, MetricRate)| Carried {
+        let carried = |(name, schedule, rule): (Symbol, &Schedule, MetricRate)| Carried {
             name,
-            schedule,
+            schedule: schedule.clone(),
             rule,
             numbers: (rule.begin)(schedule),
         };
@@ -76,7 +76,7 @@ impl<'p> Rates<'p> {
         let mut changed = vec![];
         for rate in &mut self.rates {
             let before = rate.numbers[0];
-            (rate.rule.next)(rate.schedule, &mut rate.numbers, metric, goal);
+            (rate.rule.next)(&rate.schedule, &mut rate.numbers, metric, goal);
             if rate.numbers[0] != before {
                 changed.push((rate.name.clone(), rate.numbers[0]));
             }
@@ -105,7 +105,7 @@ impl<'p> Rates<'p> {
     }
 }
 
-impl Carried<'_> {
+impl Carried {
     fn key(&self) -> String {
         format!("rate.{}", self.name)
     }
@@ -128,7 +128,7 @@ mod tests {
             let rule = schedule.metric_rate().unwrap();
             let numbers = (rule.begin)(&schedule);
             Rates {
-                rates: vec![Carried { name: "lr".into(), schedule: &schedule, rule, numbers }],
+                rates: vec![Carried { name: "lr".into(), schedule: schedule.clone(), rule, numbers }],
                 of_step: vec![],
             }
         };

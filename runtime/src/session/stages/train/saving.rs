@@ -12,7 +12,7 @@ use crate::session::event::Event;
 use crate::session::resume::{Resume, STAGE};
 use crate::session::{Session, Subscriber, names};
 
-impl Training<'_> {
+impl Training {
     pub(super) fn resume(&mut self, session: &mut Session, resume: &Resume) -> Result<(), SessionError> {
         let Resume { path, checkpoint, .. } = resume;
         let cannot = |why: &str| SessionError::CannotResume { path: path.clone(), why: why.to_string() };
@@ -95,10 +95,11 @@ impl Training<'_> {
         let best = checkpoint.best.as_ref().filter(|_| improved);
         // The best state is written first, because the latest one refers to it. A run that is killed between the two resumes
         // from the previous latest state, and writes both again.
-        for path in [best, latest].into_iter().flatten() {
+        let paths: Vec<PathBuf> = [best, latest].into_iter().flatten().map(PathBuf::from).collect();
+        for path in paths {
             let state = session.checkpoint()?;
             self.finish_saving(tell)?;
-            self.saving = Some(start_saving(session, PathBuf::from(path), state));
+            self.saving = Some(start_saving(session, path, state));
         }
         Ok(())
     }
