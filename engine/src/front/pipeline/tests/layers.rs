@@ -320,7 +320,7 @@ fn faulty_layers() {
             18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
                │                                                                                        ^^^^^
                │
-               = help: add `width=…`: required
+               = help: add `width=…`: a setting of the function
 
             error[E0404]: a layer is a function with settings
                ┌─ mnist.ron:18:105
