@@ -119,6 +119,19 @@ impl Coded for OpenError {
 }
 
 /// Starts the device of a choice. `threads` applies to the CPU; `None` means one per core.
+///
+/// ```
+/// use engine::devices::{self, Choice};
+///
+/// let opened = devices::open(Choice::Cpu, Some(2))?;
+/// assert_eq!(opened.device.info().name, "cpu");
+/// let best = devices::open(Choice::Auto, None)?;
+/// println!("{}: {}", best.device.info().name, best.why.unwrap_or_default());
+/// # Ok::<(), devices::OpenError>(())
+/// ```
+///
+/// # Errors
+/// If this build has no driver for it, or it does not start.
 pub fn open(choice: Choice, threads: Option<usize>) -> Result<Opened, OpenError> {
     match choice {
         Choice::Cpu => Ok(Opened::asked_for(cpu(choice, threads)?)),

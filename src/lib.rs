@@ -91,6 +91,15 @@ impl Engine {
 
     /// Adds the functions and layers that a text `(functions: {…})` defines. `name` is the name of the text in errors.
     ///
+    /// ```
+    /// use engine::Engine;
+    ///
+    /// let mine = r#"(functions: {"twice": (inputs: ["x"], output: "x + x", summary: "Doubles.")})"#;
+    /// let engine = Engine::new().functions("mine.ron", mine);
+    /// engine.read("y.ron", r#"(inputs: {"x": "f32[B]"}, nodes: {"y": "twice(x)"})"#)?;
+    /// # Ok::<(), engine::Faults>(())
+    /// ```
+    ///
     /// # Panics
     /// If the text has an error. The message is the one that the command line would print.
     pub fn functions(mut self, name: &str, text: &str) -> Self {
@@ -98,7 +107,22 @@ impl Engine {
         self
     }
 
-    /// Adds a data source. Fails if its name is taken.
+    /// Adds a data source.
+    ///
+    /// ```
+    /// use engine::Engine;
+    /// use engine::runtime::data::source::{InMemory, Split};
+    /// use engine::runtime::tensor::HostTensor;
+    ///
+    /// let rows = (0..8).map(|i| Ok([HostTensor::scalar(i as f32)]));
+    /// let rows = rows.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()?;
+    /// let ramp = InMemory::new("ramp").split("train", Split::from_rows(["x"], rows)?);
+    /// let engine = Engine::new().source(ramp)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If its name is taken.
     pub fn source(mut self, source: impl Source + 'static) -> Result<Self, DataError> {
         self.sources.register(source)?;
         Ok(self)
@@ -106,6 +130,17 @@ impl Engine {
 
     /// Reads a pipeline. `name` is the name of the text in errors. Functions of the pipeline become ops of the program
     /// alone, so an engine reads any number of pipelines.
+    ///
+    /// ```
+    /// use engine::Engine;
+    ///
+    /// let engine = Engine::new();
+    /// let program = engine.read("half.ron", r#"(inputs: {"x": "f32[B]"}, nodes: {"y": "x / 2"})"#)?;
+    /// assert_eq!(program.graph.nodes.len(), 3, "the input, the number and the quotient");
+    /// let faults = engine.read("half.ron", r#"(inputs: {"x": "f32[B]"}, nodes: {"y": "z / 2"})"#).unwrap_err();
+    /// assert_eq!(faults.diagnostics()[0].message, "nothing is called `z`");
+    /// # Ok::<(), engine::Faults>(())
+    /// ```
     ///
     /// # Errors
     /// All errors of the text.
@@ -122,6 +157,23 @@ impl Engine {
 
     /// A session of a program on a device, with its data loaded. It is compiled with these options, for the abilities
     /// and streams of the device.
+    ///
+    /// ```
+    /// use engine::Engine;
+    /// use engine::core::compile::Options;
+    /// use engine::devices::{self, Choice};
+    /// use engine::runtime::data::source::LoadContext;
+    ///
+    /// let engine = Engine::new();
+    /// let text = r#"(nodes: {"y": "arange(stop=4) * 3"}, stages: {"go": Run(outputs: ["y"])})"#;
+    /// let device = devices::open(Choice::Cpu, Some(1))?.device;
+    /// let data = LoadContext::offline_in(".".as_ref());
+    /// let program = engine.read("threes.ron", text)?;
+    /// let mut session = engine.session(program, device, &data, Options::default(), &mut |_| {})?;
+    /// let report = session.run_stages(None, &mut |_| {})?;
+    /// assert_eq!(report.outputs["y"].values.to_f64(), [0.0, 3.0, 6.0, 9.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If data is unavailable or the device has no room for the parameters.

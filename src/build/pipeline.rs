@@ -6,6 +6,17 @@ use super::terms::{Expr, Value};
 ///
 /// Names are those of files: a clash or a missing field is a diagnostic of [`Engine::read`](crate::Engine::read), not a
 /// panic.
+///
+/// ```
+/// use engine::Engine;
+/// use engine::build::{PipelineBuilder, op};
+///
+/// let mut p = PipelineBuilder::new("logistic");
+/// let x = p.input("x", "f32[B, 4]");
+/// let w = p.param("w", "f32[4]", engine::build::normal(0.0, 0.1));
+/// p.node("y", op("sigmoid").on(x.dot(&w)));
+/// assert!(Engine::new().read("logistic.ron", &p.text()).is_ok());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct PipelineBuilder {
     pub(super) settings: Vec<(String, Value)>,
