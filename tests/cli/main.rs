@@ -24,6 +24,7 @@ mod graphs;
 mod help;
 mod inspection;
 mod logs;
+mod precision;
 mod predict;
 mod report;
 mod residency;

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The long suites of benches/long.md: long.sh DATA [PART…], by default all parts. DATA is a folder with mnist/ and text/.
+# Prints the figures of each part, to be noted there with date and machine. Exit code 1 if a part failed. The parts
+# `…_torch` need a Python with torch, scikit-learn and numpy, which PYTHON names.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+readonly ALL=(malformed random gpt classifier_bn gru houses recommender gpt_torch classifier_bn_torch houses_torch recommender_torch)
+data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
+shift
+python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+malformed() { ENGINE_SOAK=${CASES:-6000} cargo test --test soak -- --nocapture; }
+random() { PROPTEST_CASES=${CASES:-2000} cargo test --test random; }
+gpt() { trained gpt 1 2 3; }
+classifier_bn() { trained classifier_bn 1 2 3; }
+gru() { trained gru 1; }
+houses() { trained houses 1 2 3 4 5; }
+recommender() { trained recommender 1 2 3; }
+gpt_torch() { "$python" benches/gpt_torch.py "$data/text/tinyshakespeare.txt" 3; }
+classifier_bn_torch() { "$python" benches/classifier_bn_torch.py "$data/mnist" 3; }
+houses_torch() { rows && "$python" benches/houses_torch.py "$work/rows" 5; }
+recommender_torch() { rows && "$python" benches/recommender_torch.py "$work/rows" 3; }
+
+# trained GRAPH SEED…: whole trainings, and the metrics of each stage.
+trained() {
+  local graph=$1 seed
+  shift
+  for seed in "$@"; do
+    cargo run --quiet --release --bin engine -- run "graphs/$graph.ron" --device "$device" --data-dir "$data" --quiet \
+      --set "seed=$seed" --report "$work/$graph.json" >"$work/said" || return 1
+    "$python" - "$work/$graph.json" "$seed" <<'PYTHON'
+import json, sys
+for stage in json.load(open(sys.argv[1]))["stages"]:
+    print("seed", sys.argv[2], stage["name"], f'{stage["steps"]} steps, {stage["step_us"] / 1000:.2f} ms each', stage["metrics"])
+PYTHON
+  done
+}
+
+# The rows of houses and choices, for programs that are not ours.
+rows() { [ -e "$work/rows" ] || { mkdir "$work/rows" && cargo run --quiet --release -p engine-laws --example write "$work/rows"; }; }
+
+parts=("$@")
+if [ $# = 0 ]; then parts=("${ALL[@]}"); fi
+for part in "${parts[@]}"; do
+  case " ${ALL[*]} " in *" $part "*) ;; *) echo "there is no part $part; parts: ${ALL[*]}" >&2; exit 2 ;; esac
+done
+for part in "${parts[@]}"; do
+  start=$SECONDS
+  echo "== $part"
+  "$part" || { failed=1; echo "FAILED $part"; }
+  echo "== $part took $((SECONDS - start)) s"
+done
+exit $failed
