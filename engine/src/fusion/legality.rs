@@ -2,7 +2,7 @@
 
 use super::access::{Access, Axis};
 use super::domain::{Class, Domain};
-use super::graph::FusionGraph;
+use super::graph::{Edge, FusionGraph};
 use super::groups::{FusionGroups, Kind};
 use super::kernel::matmul::Side;
 use super::kernel::row_fold::RowConsumer;
@@ -209,8 +209,10 @@ pub fn fits_operands(
     let graph = groups.graph;
     let inside: HashSet<NodeId> = members.iter().copied().collect();
     let edges = members.iter().chain(duplicated).flat_map(|&node| &graph.edges[node]);
-    let is_read = |value: &Value| !inside.contains(&value.node) && !duplicated.contains(&value.node);
-    let reads: HashSet<Value> = edges.map(|edge| edge.producer).filter(is_read).collect();
+    // The table of a gather lies in memory, even if the kernel computes elements of it elsewhere.
+    let is_computed = |edge: &Edge| duplicated.contains(&edge.producer.node) && !edge.indexed;
+    let is_read = |edge: &&Edge| !inside.contains(&edge.producer.node) && !is_computed(edge);
+    let reads: HashSet<Value> = edges.filter(is_read).map(|edge| edge.producer).collect();
     // The epilogue of a matmul reads its side sums from memory.
     let anchors: Vec<NodeId> = members.iter().filter(|&&node| graph.is_matmul(node)).copied().collect();
     let is_side = |node: NodeId| anchors.iter().any(|&anchor| side_of(graph, anchor, node).is_some());
