@@ -32,6 +32,7 @@ pub(super) struct Decoder {
     logits: Symbol,
     dtype: DType,
     n_texts: usize,
+    cache_bytes: usize,
     /// The most tokens of a text.
     pub(super) capacity: usize,
     n_seen: usize,
@@ -58,7 +59,8 @@ impl Session {
         let dtype = self.input_type(&stage.tokens).map_or(DType::I32, |ty| ty.dtype);
         let (tokens, logits) = (stage.tokens.clone(), stage.logits.clone());
         let device = Arc::clone(&self.device);
-        Ok(Decoder { device, plans, tokens, logits, dtype, n_texts, capacity, n_seen: 0 })
+        let cache_bytes = caches.values().map(DeviceBuffer::bytes).sum();
+        Ok(Decoder { device, plans, tokens, logits, dtype, n_texts, cache_bytes, capacity, n_seen: 0 })
     }
 
     fn add_caches(
@@ -78,6 +80,16 @@ impl Session {
 }
 
 impl Decoder {
+    /// The bytes of its plans and its cache on the device.
+    pub(super) fn bytes(&self) -> usize {
+        self.cache_bytes + self.plans.iter().map(|(_, plan)| plan.bytes()).sum::<usize>()
+    }
+
+    /// The launches of a step that takes one token.
+    pub(super) fn n_kernels(&self) -> usize {
+        self.plans.last().map_or(0, |(_, step)| step.ready.plan.plan.launches.len())
+    }
+
     /// The logits of the next token of each text, `[texts, classes]`. The texts continue those of the last call.
     pub(super) fn next(&mut self, stage: &Symbol, texts: &[Vec<u32>]) -> Result<HostTensor, SessionError> {
         let last = texts[0].len() - 1;

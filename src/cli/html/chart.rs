@@ -1,6 +1,7 @@
 //! Curves over steps, and memory over launches.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use engine_core::plan::{Place, Plan};
 use indexmap::IndexSet;
@@ -164,11 +165,12 @@ fn framed(title: &str, inside: &str) -> String {
 
 /// Live bytes of the arena by launch.
 pub(super) fn memory(plan: &Plan) -> String {
-    let in_arena = plan.buffers.iter().filter(|buffer| matches!(buffer.place, Place::Arena(_)));
-    let buffers: Vec<_> = in_arena.collect();
-    let live = |launch: usize| -> usize {
-        let live = buffers.iter().filter(|buffer| (buffer.life.0..=buffer.life.1).contains(&launch));
-        live.map(|buffer| buffer.ty.bytes()).sum()
+    let live = |launch: usize| {
+        let live = plan.buffers.iter().filter(|buffer| (buffer.life.0..=buffer.life.1).contains(&launch));
+        covered(live.filter_map(|buffer| match buffer.place {
+            Place::Arena(start) => Some(start..start + buffer.ty.bytes()),
+            Place::Input(_) => None,
+        }))
     };
     let n = plan.launches.len().max(1);
     let each = (RIGHT - LEFT) / n as f64;
@@ -192,6 +194,18 @@ pub(super) fn memory(plan: &Plan) -> String {
     }
     let _ = write!(inside, "<path class=\"peak\" d=\"M{LEFT} {TOP}H{RIGHT}\"/>");
     framed("values held, by launch; the arena above", &inside)
+}
+
+/// The bytes that some ranges cover. A result may lie in the memory of an operand.
+fn covered(ranges: impl Iterator<Item = Range<usize>>) -> usize {
+    let mut ranges: Vec<Range<usize>> = ranges.collect();
+    ranges.sort_by_key(|range| range.start);
+    let (mut end, mut bytes) = (0, 0);
+    for range in ranges {
+        bytes += range.end.saturating_sub(end.max(range.start));
+        end = end.max(range.end);
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -222,6 +236,12 @@ mod tests {
         let svg = single("steps", &curve);
         assert!(svg.matches(',').count() <= MOST_POINTS + 1 && svg.contains(" 478.0,40.0\""), "{svg}");
         assert_eq!([1, 5, 6, 469, 2000, 10_001].map(pace), [1, 1, 2, 100, 500, 2000]);
+    }
+
+    #[test]
+    fn memory_that_is_used_twice_counts_once() {
+        assert_eq!(covered([8..12, 0..4, 2..6, 3..5].into_iter()), 10);
+        assert_eq!(covered([0..4, 0..4, 4..4].into_iter()), 4);
     }
 
     #[test]

@@ -43,7 +43,9 @@ impl Runnable for GenerateStage {
             (run.tell)(&Event::ResultsWritten { path });
         }
         let texts = texts.iter().map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).collect();
-        Ok(Some(StageReport { steps, step_us, texts, ..run.report(kind, start) }))
+        let (bytes, kernels_per_step) = model.size();
+        let report = StageReport { steps, step_us, texts, kernels_per_step, ..run.report(kind, start) };
+        Ok(Some(report.with_memory(run.session.memory(&[], bytes)?)))
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {

@@ -38,6 +38,11 @@ impl Model {
         self.shape.n_classes
     }
 
+    /// The bytes of the steps on the device, and the kernels of one. Without a cache, neither is known.
+    pub fn size(&self) -> (usize, usize) {
+        self.decoder.as_ref().map_or((0, 0), |decoder| (decoder.bytes(), decoder.n_kernels()))
+    }
+
     /// The logits that follow the first `length` tokens of each text.
     pub fn next(
         &mut self,
