@@ -54,6 +54,7 @@ use engine_runtime::device::Device;
 use engine_runtime::session::{self, CompilingPlanner, Session, SessionError};
 use engine_sample::Sample;
 use engine_tensor::Tensor;
+use engine_vision::Vision;
 
 /// The ops and data sources that pipelines can name.
 pub struct Engine {
@@ -215,6 +216,7 @@ fn plugins() -> Vec<Box<dyn Plugin>> {
         Box::new(Norm),
         Box::new(Attention),
         Box::new(Sample),
+        Box::new(Vision),
         Box::new(Optim),
     ]
 }

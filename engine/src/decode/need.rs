@@ -79,5 +79,10 @@ fn through(view: &View, operand: &[usize], result: &[usize], place: Place, n: us
             untouched.then_some(Part::Rows(place))
         }
         View::Pad { low, high, .. } => (low[axis] == 0 && high[axis] == 0).then_some(Part::Rows(place)),
+        View::Window { axis: cut, .. } => match axis {
+            before if before < *cut => Some(Part::Rows(place)),
+            behind if behind > cut + 1 => Some(Part::Rows(Place { axis: behind - 1, ..place })),
+            _ => None,
+        },
     }
 }

@@ -104,7 +104,10 @@ impl<'g> FusionGraph<'g> {
             let node = &self.ir.nodes[id];
             for (operand, &input) in node.inputs.iter().enumerate() {
                 let fits = match &node.op {
-                    NodeOp::Contract(_) => self.strided(input).is_some(),
+                    NodeOp::Contract(_) => {
+                        self.materialize_source(input);
+                        self.strided(input).is_some()
+                    }
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
                     NodeOp::Scan { .. } => !self.is_recomputed(input.node),
                     // A kernel that writes state has no assertions.
@@ -114,6 +117,32 @@ impl<'g> FusionGraph<'g> {
                 };
                 self.materialized[input.node] |= !fits || self.crosses_no_fuse(id, input);
             }
+        }
+    }
+
+    /// Materializes the smallest value that the operand of a product repeats, if the product can then read it: an image
+    /// with its border, of which the operand has overlapping windows.
+    fn materialize_source(&mut self, input: Value) {
+        if !self.is_recomputed(input.node) || self.strided(input).is_some() {
+            return;
+        }
+        let numel = |value: Value| self.ir.ty(value).numel();
+        let (mut views, mut source, mut smallest) = (vec![], input, None);
+        while let NodeOp::View(view) = self.op(source.node) {
+            if !self.is_recomputed(source.node) {
+                break;
+            }
+            views.insert(0, (view, self.ir.ty(source).extents()));
+            source = self.ir.nodes[source.node].inputs[0];
+            let access =
+                through(&self.ir.ty(source).extents(), views.iter().map(|(view, shape)| (*view, &shape[..])));
+            let is_strided = access.levels.len() == 1 && access.levels[0].guards.is_empty();
+            if is_strided && numel(source) < smallest.map_or(numel(input), numel) {
+                smallest = Some(source);
+            }
+        }
+        if let Some(source) = smallest {
+            self.materialized[source.node] |= !self.is_input(source.node);
         }
     }
 

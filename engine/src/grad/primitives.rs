@@ -62,7 +62,26 @@ fn view_gradient(b: &mut Builder, view: &View, x: Value, g: Value) -> Value {
             let step = vec![1; extents.len()];
             b.slice(g, low, &extents, &step)
         }
+        View::Window { axis, step, dilation } => unwindow(b, g, *axis, [*step, *dilation], extents[*axis]),
     }
+}
+
+/// Adds up what the windows on an axis of extent `n` have read, place by place.
+fn unwindow(b: &mut Builder, g: Value, axis: usize, [step, dilation]: [usize; 2], n: usize) -> Value {
+    let windows = b.extents(g);
+    let steps = vec![1; windows.len()];
+    let mut sum = None;
+    for place in 0..windows[axis + 1] {
+        let start = pad_amounts(windows.len(), axis + 1, place);
+        let mut extents = windows.clone();
+        extents[axis + 1] = 1;
+        let read = b.slice(g, &start, &extents, &steps);
+        extents.remove(axis + 1);
+        let read = b.reshape(read, &extents);
+        let placed = unslice(b, read, axis, place * dilation, step as i64, n);
+        sum = Some(sum.map_or(placed, |sum| b.binary(Binary::Add, sum, placed)));
+    }
+    sum.unwrap_or_else(|| crate::bug!("a window has no place"))
 }
 
 /// Places the elements of `g` at `start + j·step` along an axis of extent `n`, and zeros elsewhere.

@@ -366,6 +366,17 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::View(View::Pad { low: low.to_vec(), high: high.to_vec(), fill }), vec![x], ty)
     }
 
+    /// Windows of `size` elements on an axis, `step` apart, of elements that are `dilation` apart: all that fit. The axis
+    /// becomes two: the number of the window, and the place in it.
+    pub fn window(&mut self, x: Value, axis: usize, size: usize, [step, dilation]: [usize; 2]) -> Value {
+        let mut extents = self.extents(x);
+        let span = (size - 1) * dilation + 1;
+        let count = extents[axis].checked_sub(span).map_or(0, |rest| rest / step + 1);
+        extents.splice(axis..=axis, [count, size]);
+        let ty = Type::new(self.dtype(x), &extents);
+        self.push(NodeOp::View(View::Window { axis, step, dilation }), vec![x], ty)
+    }
+
     // ---- Reductions, indexing, contraction.
 
     /// A reduction, which removes the axes. Sums of small floats accumulate in a wider type, and the result has the

@@ -34,6 +34,16 @@ pub enum View {
         /// The value of the new elements.
         fill: Literal,
     },
+    /// Windows on an axis, which becomes two: result index `j` there and `r` on the axis behind read operand index
+    /// `j·step + r·dilation`. Windows may overlap.
+    Window {
+        /// The axis; the axis behind it is the place in a window.
+        axis: usize,
+        /// Distance of the starts of neighbours.
+        step: usize,
+        /// Distance of neighbours within a window.
+        dilation: usize,
+    },
 }
 
 /// A condition that a check imposes on integers.

@@ -293,6 +293,12 @@ fn viewed(view: &View, x: &OracleTensor, ty: &Type) -> OracleTensor {
             let steps: Vec<i64> = step.iter().zip(&strides).map(|(&s, &stride)| s * stride).collect();
             x.picked(&extents, Offsets::new(&extents, base, &steps))
         }
+        View::Window { axis, step, dilation } => {
+            let mut strides = strides.clone();
+            let parts = [step, dilation].map(|&step| step as i64 * strides[*axis]);
+            strides.splice(axis..=axis, parts);
+            x.picked(&extents, Offsets::new(&extents, 0, &strides))
+        }
         View::Pad { low, fill, .. } => {
             let mut padded = OracleTensor::of_literal(ty, *fill);
             let outer = strides_of(&padded);

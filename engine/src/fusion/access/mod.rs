@@ -114,6 +114,13 @@ impl Access {
                 Some(reshaped) => *level = reshaped,
                 None => access.levels.insert(0, Level::dense(result)),
             },
+            View::Window { axis, step, dilation } => {
+                if level.guards.iter().any(|guard| guard.axis == *axis) {
+                    let extents: Vec<usize> = level.axes.iter().map(|axis| axis.extent).collect();
+                    access.levels.insert(0, Level::dense(&extents));
+                }
+                access.levels[0].window(*axis, [*step, *dilation], result);
+            }
         }
         access
     }
@@ -265,6 +272,15 @@ impl Level {
             axis.stride *= step[i];
             axis.extent = result[i];
         }
+    }
+
+    /// No guard is on the axis.
+    fn window(&mut self, axis: usize, steps: [usize; 2], result: &[usize]) {
+        let stride = self.axes[axis].stride;
+        let parts =
+            [0, 1].map(|part| Axis { extent: result[axis + part], stride: stride * steps[part] as i64 });
+        self.axes.splice(axis..=axis, parts);
+        self.guards.iter_mut().filter(|guard| guard.axis > axis).for_each(|guard| guard.axis += 1);
     }
 
     fn slice_guards(&mut self, start: &[usize], step: &[i64]) {

@@ -251,6 +251,11 @@ fn view(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
             high: args.counts("high")?,
             fill: literal(&args.take("fill")?)?,
         },
+        "window" => View::Window {
+            axis: args.count("axis")?,
+            step: args.count("step")?,
+            dilation: args.count("dilation")?,
+        },
         _ => return Ok(None),
     })))
 }

@@ -97,6 +97,7 @@ fn op_name(op: &NodeOp) -> String {
         NodeOp::View(View::Permute { .. }) => ".permute".into(),
         NodeOp::View(View::Broadcast { .. }) => ".broadcast".into(),
         NodeOp::View(View::Slice { .. }) => ".slice".into(),
+        NodeOp::View(View::Window { .. }) => ".window".into(),
         NodeOp::View(View::Pad { .. }) => ".pad".into(),
         NodeOp::Reduce { monoid, .. } => format!(".{}", monoid.name()),
         NodeOp::Scan { monoid, .. } => format!(".scan_{}", monoid.name()),
@@ -152,6 +153,9 @@ fn view_settings(view: &View) -> Vec<String> {
         View::Slice { start, step } => vec![format!("start={start:?}"), format!("step={step:?}")],
         View::Pad { low, high, fill } => {
             vec![format!("fill={fill}"), format!("high={high:?}"), format!("low={low:?}")]
+        }
+        View::Window { axis, step, dilation } => {
+            vec![format!("axis={axis}"), format!("dilation={dilation}"), format!("step={step}")]
         }
     }
 }

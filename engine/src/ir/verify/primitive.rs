@@ -95,7 +95,25 @@ fn check_view(view: &View, input: &Type, output: &Type) -> Check {
             check_literal(fill, input.dtype)?;
             check_pad(low, high, input, output)
         }
+        View::Window { axis, step, dilation } => check_window(*axis, [*step, *dilation], input, output),
     }
+}
+
+fn check_window(axis: usize, [step, dilation]: [usize; 2], input: &Type, output: &Type) -> Check {
+    check_axis(axis, input)?;
+    ensure(output.rank() == input.rank() + 1, || format!("windows on {input} have one axis more"))?;
+    let mut shape = output.shape.clone();
+    let windows: Vec<Dim> = shape.splice(axis..=axis + 1, [input.shape[axis].clone()]).collect();
+    same_type(input.clone(), &Type { dtype: output.dtype, shape })?;
+    let extents = [&input.shape[axis], &windows[0], &windows[1]].map(Dim::fixed);
+    let inside = match extents {
+        [Some(n), Some(count), Some(size)] => {
+            let last = count.saturating_sub(1) * step + size.saturating_sub(1) * dilation;
+            step > 0 && dilation > 0 && (count == 0 || size > 0 && last < n)
+        }
+        _ => false,
+    };
+    ensure(inside, || format!("windows {output} leave {input} on axis {axis}"))
 }
 
 /// The number of elements: the product of the known extents, and the names of the others.
