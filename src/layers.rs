@@ -1,11 +1,12 @@
 //! The standard layers: RON texts that every pipeline can call.
 
 /// Names and texts, in an order in which a text comes after those that it uses.
-pub(crate) const ALL: [(&str, &str); 9] = [
+pub(crate) const ALL: [(&str, &str); 10] = [
     ("layers/linear.ron", include_str!("../layers/linear.ron")),
     ("layers/embedding.ron", include_str!("../layers/embedding.ron")),
     ("layers/norms.ron", include_str!("../layers/norms.ron")),
     ("layers/batch_norm.ron", include_str!("../layers/batch_norm.ron")),
+    ("layers/vision.ron", include_str!("../layers/vision.ron")),
     ("layers/recurrent.ron", include_str!("../layers/recurrent.ron")),
     ("layers/dropout.ron", include_str!("../layers/dropout.ron")),
     ("layers/mlp.ron", include_str!("../layers/mlp.ron")),

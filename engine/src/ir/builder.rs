@@ -3,6 +3,7 @@
 use super::{
     Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
     NodeId, NodeOp, OpSet, Output, Requirement, Scalar, Symbol, Type, TypeIssue, Unary, Value, View,
+    broadcast_shapes,
 };
 use crate::diag::Span;
 use std::collections::HashMap;
@@ -484,22 +485,6 @@ fn count_name(counters: &mut HashMap<Symbol, usize>, name: &str) {
         let counter = counters.entry(scope.into()).or_insert(0);
         *counter = (*counter).max(number);
     }
-}
-
-/// The common shape of operands under the numpy rule, if there is one.
-pub fn broadcast_shapes(types: &[Type]) -> Option<Vec<Dim>> {
-    let rank = types.iter().map(Type::rank).max().unwrap_or(0);
-    let mut shape = vec![Dim::Fixed(1); rank];
-    for ty in types {
-        for (slot, dim) in shape[rank - ty.rank()..].iter_mut().zip(&ty.shape) {
-            if *slot == Dim::Fixed(1) {
-                *slot = dim.clone();
-            } else if *dim != Dim::Fixed(1) && dim != slot {
-                return None;
-            }
-        }
-    }
-    Some(shape)
 }
 
 /// The random stream of a path of names: 32-bit FNV-1a. It decides the random bits, so it never changes.

@@ -19,7 +19,7 @@ mod verify;
 pub use attr_spec::{AttrKind, AttrRange, AttrSpec};
 pub use attrs::{Attr, Attrs, Literal};
 pub use body::{Body, Inst};
-pub use builder::{Builder, broadcast_shapes, stream_of};
+pub use builder::{Builder, stream_of};
 pub use dim::{Dim, Symbol};
 pub use dtype::DType;
 pub use graph::{
@@ -33,5 +33,5 @@ pub use prim::{Combine, Contract, Monoid, Requirement, View};
 pub use scalar::{Binary, Foreign, Scalar, Unary};
 pub(crate) use text::NodeText;
 pub use text::{TextError, parse, read_extent};
-pub use types::{Type, dense_strides};
+pub use types::{Type, broadcast_shapes, dense_strides};
 pub use verify::{Level, Problem, verify};

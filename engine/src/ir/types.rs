@@ -84,3 +84,19 @@ pub fn dense_strides(extents: &[usize]) -> Vec<usize> {
     }
     strides
 }
+
+/// The common shape of operands under the numpy rule, if there is one.
+pub fn broadcast_shapes(types: &[Type]) -> Option<Vec<Dim>> {
+    let rank = types.iter().map(Type::rank).max().unwrap_or(0);
+    let mut shape = vec![Dim::Fixed(1); rank];
+    for ty in types {
+        for (slot, dim) in shape[rank - ty.rank()..].iter_mut().zip(&ty.shape) {
+            if *slot == Dim::Fixed(1) {
+                *slot = dim.clone();
+            } else if *dim != Dim::Fixed(1) && dim != slot {
+                return None;
+            }
+        }
+    }
+    Some(shape)
+}

@@ -13,35 +13,7 @@ pub fn pad() -> OpForm {
         .attr(AttrSpec::open("after", "elements added behind; by default as many as before", AttrKind::Ints))
         .attr(AttrSpec::choice("mode", "what is added", &["value", "reflect", "edge", "wrap"]))
         .attr(AttrSpec::element("value", "the added value", 0))
-        .types(|types, attrs| {
-            let x = &types[0];
-            let [before, after] = amounts(x, attrs)?;
-            let mut shape = x.shape.clone();
-            for (axis, extent) in
-                shape.iter_mut().enumerate().filter(|(axis, _)| before[*axis] + after[*axis] > 0)
-            {
-                let Some(n) = extent.fixed() else {
-                    let message = format!("axis {axis} of {x} cannot be padded before its extent is known");
-                    return Err(TypeIssue::new(message).at(0, format!("this is {x}")));
-                };
-                let longest = before[axis].max(after[axis]);
-                let most = match attrs.str("mode") {
-                    "value" => usize::MAX,
-                    "edge" if n > 0 => usize::MAX,
-                    "reflect" => n.saturating_sub(1),
-                    _ => n,
-                };
-                if longest > most {
-                    let message = format!(
-                        "axis {axis} of {x} is padded by {longest}, and `{}` adds at most {most}",
-                        attrs.str("mode")
-                    );
-                    return Err(TypeIssue::new(message).at_setting("mode"));
-                }
-                *extent = Dim::Fixed(n + before[axis] + after[axis]);
-            }
-            Ok(vec![Type { dtype: x.dtype, shape }])
-        })
+        .types(|types, attrs| Ok(vec![padded(&types[0], attrs)?]))
         .expand(|b, call| {
             let x = call.inputs[0];
             let [before, after] = checked(amounts(b.ty(x), call.attrs));
@@ -76,6 +48,32 @@ pub fn pad() -> OpForm {
             &[("f32[3]", &[1., 2., 3.])],
             &[("f32[6]", &[3., 1., 2., 3., 1., 2.])],
         )
+}
+
+fn padded(x: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {
+    let [before, after] = amounts(x, attrs)?;
+    let mode = attrs.str("mode");
+    let mut shape = x.shape.clone();
+    for (axis, extent) in shape.iter_mut().enumerate().filter(|(axis, _)| before[*axis] + after[*axis] > 0) {
+        let Some(n) = extent.fixed() else {
+            let message = format!("axis {axis} of {x} cannot be padded before its extent is known");
+            return Err(TypeIssue::new(message).at(0, format!("this is {x}")));
+        };
+        let longest = before[axis].max(after[axis]);
+        let most = match mode {
+            "value" => usize::MAX,
+            "edge" if n > 0 => usize::MAX,
+            "reflect" => n.saturating_sub(1),
+            _ => n,
+        };
+        if longest > most {
+            let message =
+                format!("axis {axis} of {x} is padded by {longest}, and `{mode}` adds at most {most}");
+            return Err(TypeIssue::new(message).at_setting("mode"));
+        }
+        *extent = Dim::Fixed(n + before[axis] + after[axis]);
+    }
+    Ok(Type { dtype: x.dtype, shape })
 }
 
 fn amounts(x: &Type, attrs: &Attrs) -> Result<[Vec<usize>; 2], TypeIssue> {
