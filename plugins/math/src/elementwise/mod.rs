@@ -8,13 +8,19 @@ mod clamp;
 mod comparison;
 mod copy;
 mod detach;
+mod division;
 mod full_like;
 mod functions;
+mod hyperbolic;
 mod isnan;
 mod logic;
+mod masked_fill;
 mod rounding;
 mod select;
+mod shifts;
+mod special;
 mod threshold;
+mod trigonometric;
 
 use engine_core::op::OpForm;
 
@@ -26,6 +32,8 @@ pub(crate) fn ops() -> Vec<OpForm> {
         arithmetic::mul(),
         arithmetic::div(),
         arithmetic::rem(),
+        division::floor_divide(),
+        division::remainder(),
         arithmetic::pow(),
         arithmetic::maximum(),
         arithmetic::minimum(),
@@ -38,12 +46,28 @@ pub(crate) fn ops() -> Vec<OpForm> {
         functions::expm1(),
         functions::log(),
         functions::log1p(),
+        functions::exp2(),
+        functions::log2(),
+        functions::log10(),
         functions::sqrt(),
         functions::rsqrt(),
         functions::sin(),
         functions::cos(),
+        trigonometric::tan(),
+        trigonometric::asin(),
+        trigonometric::acos(),
+        trigonometric::atan(),
+        trigonometric::atan2(),
+        hyperbolic::sinh(),
+        hyperbolic::cosh(),
         functions::tanh(),
+        hyperbolic::asinh(),
+        hyperbolic::acosh(),
+        hyperbolic::atanh(),
         functions::erf(),
+        special::erfinv(),
+        special::lgamma(),
+        special::digamma(),
         rounding::floor(),
         rounding::ceil(),
         rounding::trunc(),
@@ -54,14 +78,20 @@ pub(crate) fn ops() -> Vec<OpForm> {
         full_like::full_like(),
         cast::cast(),
         isnan::isnan(),
+        isnan::isinf(),
+        isnan::isfinite(),
+        isnan::nan_to_num(),
         logic::and(),
         logic::or(),
         logic::xor(),
         logic::not(),
+        shifts::left_shift(),
+        shifts::right_shift(),
         blend::addcmul(),
         blend::addcdiv(),
         blend::lerp(),
         select::select(),
+        masked_fill::masked_fill(),
         clamp::clamp(),
         threshold::threshold(),
         threshold::threshold_backward(),
