@@ -2,7 +2,7 @@
 
 use engine_core::ir::{DType, E};
 use engine_core::op::{Grad, OpForm};
-use std::f64::consts::{LN_2, LN_10};
+use std::f64::consts::{LN_2, LN_10, SQRT_2};
 
 /// eˣ; beyond the largest float it is infinite.
 pub fn exp() -> OpForm {
@@ -67,7 +67,7 @@ pub fn exp2() -> OpForm {
             "whole powers are exact",
             "exp2(a)",
             &[("f32[4]", &[3.0, 0.5, -2.0, 1000.0])],
-            &[("f32[4]", &[8.0, 1.4142135623730951, 0.25, f64::INFINITY])],
+            &[("f32[4]", &[8.0, SQRT_2, 0.25, f64::INFINITY])],
         )
 }
 
