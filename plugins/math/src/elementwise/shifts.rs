@@ -1,5 +1,6 @@
 //! Shifts of the bits of integers.
 
+use crate::takes;
 use engine_core::ir::{Binary, Builder, DType, E, Value};
 use engine_core::op::OpForm;
 
@@ -46,16 +47,14 @@ fn shift(name: &str, summary: &str, direction: Binary) -> OpForm {
         .no_grad("integers have no derivative")
 }
 
-/// Devices shift by fewer bits than the type has. Wider shifts leave the sign.
+/// Devices shift by fewer bits than the type has. Wider shifts to the right leave the sign.
 fn shifted(b: &mut Builder, x: Value, by: Value, direction: Binary) -> Value {
     let n_bits = 8 * b.dtype(x).size() as i64;
+    let keeps_sign = direction == Binary::Shr && takes::signed(b.dtype(x));
     b.map(&[x, by], |v| {
-        let (is_narrow, by) = (v[1].ge(0i64) & v[1].lt(n_bits), v[1]);
-        let by = E::select(is_narrow, by, 0i64);
-        let (moved, lost) = match direction {
-            Binary::Shl => (v[0] << by, E::from(0i64)),
-            _ => (v[0] >> by, E::select(v[0].lt(0i64), -1i64, 0i64)),
-        };
-        E::select(is_narrow, moved, lost)
+        let is_narrow = v[1].ge(0i64) & v[1].lt(n_bits);
+        let by = E::select(is_narrow, v[1], if keeps_sign { n_bits - 1 } else { 0 });
+        let moved = if direction == Binary::Shl { v[0] << by } else { v[0] >> by };
+        if keeps_sign { moved } else { E::select(is_narrow, moved, 0i64) }
     })
 }

@@ -107,10 +107,11 @@ fn arctangent(x: E) -> E {
     let size = x.abs();
     let (is_far, is_middle) = (size.gt(FAR), size.gt(0.66));
     let inner = E::select(is_far, -size.recip(), E::select(is_middle, (size - 1.0) / (size + 1.0), size));
-    let base = E::select(is_far, FRAC_PI_2, E::select(is_middle, FRAC_PI_4, 0.0));
     let square = inner * inner;
     let rest = inner * (square * polynomial(square, &P) / polynomial(square, &Q));
-    x.sign() * (base + (inner + rest))
+    let turn = inner + rest;
+    let turned = E::select(is_far, turn + FRAC_PI_2, E::select(is_middle, turn + FRAC_PI_4, turn));
+    x.sign() * turned
 }
 
 /// Σ cᵢ·xⁿ⁻ⁱ by Horner's rule.
