@@ -4,12 +4,14 @@ mod distributions;
 mod gumbel;
 #[cfg(test)]
 mod laws;
+mod multinomial;
 mod one_hot_argmax;
 mod sample_logits;
 mod sigmoid_bernoulli;
 
 pub use distributions::{normal, uniform};
 pub use gumbel::{gumbel_argmax, gumbel_softmax, sample_gumbel};
+pub use multinomial::multinomial;
 pub use one_hot_argmax::one_hot_argmax;
 pub use sample_logits::sample_logits;
 pub use sigmoid_bernoulli::sigmoid_bernoulli;
@@ -32,6 +34,7 @@ impl Plugin for Sample {
             gumbel_argmax(),
             gumbel_argmax().alias("categorical_sample", "categorical_sample(a, b)"),
             gumbel_softmax(),
+            multinomial(),
             one_hot_argmax(),
             sigmoid_bernoulli(),
             sample_logits(),
