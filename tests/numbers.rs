@@ -70,6 +70,8 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("huber_loss", "step 2, sub", "a magnitude has no sign"),
     ("cosine_similarity", "with 1e-8 negated", "far below what single precision shows of norms near 1"),
     ("sigmoid_bernoulli", "gradient: `|a, b| b * (recip", "σ(x)(1 - σ(x)) is even"),
+    ("log2", "pow", "whole numbers are chosen for the last digit"),
+    ("log10", "pow", "whole numbers are chosen for the last digit"),
 ];
 
 #[test]

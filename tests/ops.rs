@@ -20,6 +20,8 @@ use std::sync::Arc;
 mod defects;
 #[path = "ops/on_gpu.rs"]
 mod on_gpu;
+#[path = "ops/refusals.rs"]
+mod refusals;
 
 const RECORDED: [&str; 8] = [
     include_str!("examples/math.json"),

@@ -138,6 +138,7 @@ def special_functions():
     # The roots of both functions show errors that are small beside other values.
     gamma = [-100.5, -7.25, -2.25, -0.75, 1e-3, 0.25, 0.75, 1.25, 1.9990234375, 4.5, 100.0, 1e6]
     unary("lgamma", torch.lgamma, values=[-inf, -1.0, 0.0, 0.5, 1.0, 2.0, inf, nan, 1e30] + gamma, smooth=gamma)
+    case("at poles", "lgamma(a)", [("f32", [-1.0, -2.0])], torch.lgamma)
     unary("digamma", torch.digamma, values=[-1.0, 0.0, 0.5, 1.0, inf, nan, 1e30] + gamma, smooth=gamma)
     unary("isinf", torch.isinf)
     unary("isfinite", torch.isfinite)
@@ -297,6 +298,7 @@ def activations():
     case("slopes along the last axis", "prelu(a, b, axis=-1)", [x, ("f32", [0.25, -2.0])],
          lambda x, w: F.prelu(x.transpose(1, 2), w).transpose(1, 2))
     case("rows", "glu(a)", [("f32", [[0.5, -1.0, 0.0, 2.0], [2.0, 3.0, -1.5, -0.25]])], F.glu)
+    case("gates far out", "glu(a)", [("f32", [1.5, 2.5, -1000.0, 1000.0])], F.glu)
     case("halves of the first axis", "glu(a, axis=0)", [("f32", [[0.5, -1.0], [2.0, 3.0]])], lambda x: F.glu(x, 0))
     unary("sigmoid", torch.sigmoid, smooth=kink + [-1000.0, 1000.0])
     unary("hardsigmoid", F.hardsigmoid, values=EDGES + [-3.0, 3.0], smooth=kink + [-3.0, 3.0])

@@ -204,6 +204,36 @@ mod tests {
         }
     }
 
+    /// The second class follows the weights of those that are left.
+    #[test]
+    fn classes_drawn_without_replacement_differ_and_follow_their_weights() {
+        let weights = [1.0, 0.0, 2.0, 5.0];
+        let rows = ("f32[20000, 4]", weights.repeat(20_000));
+        let call = "multinomial(a, num_samples=2)";
+        let pairs = drawn(call, rows.clone(), ("i32[20000, 2]", 40_000), 0);
+        for (first, w) in weights.iter().enumerate() {
+            for (second, v) in weights.iter().enumerate() {
+                let hits = pairs.chunks(2).filter(|pair| **pair == [first as f64, second as f64]).count();
+                let law = if first == second { 0.0 } else { w / 8.0 * v / (8.0 - w) };
+                assert!(is_likely(hits, 20_000, law), "{hits} times {first}, {second}");
+            }
+        }
+        assert_ne!(pairs, drawn(call, rows.clone(), ("i32[20000, 2]", 40_000), 1));
+        let again =
+            drawn("multinomial(a, num_samples=1, replacement=true)", rows, ("i32[20000, 1]", 20_000), 0);
+        for (class, w) in weights.iter().enumerate() {
+            let hits = again.iter().filter(|&&y| y == class as f64).count();
+            assert!(is_likely(hits, 20_000, w / 8.0), "{hits} times {class}");
+        }
+    }
+
+    #[test]
+    fn no_class_is_drawn_where_none_of_positive_weight_is_left() {
+        let rows = ("f32[2, 3]", vec![0.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
+        let classes = drawn("multinomial(a, num_samples=2)", rows, ("i32[2, 2]", 4), 0);
+        assert_eq!(classes, [1.0, -1.0, -1.0, -1.0]);
+    }
+
     #[test]
     fn nothing_is_drawn_for_no_rows_and_no_samples() {
         for (call, logits, tokens) in [

@@ -84,9 +84,17 @@ fn cosine_of_arcsine(x: E) -> E {
     ((1.0 - x) * (1.0 + x)).sqrt()
 }
 
-/// atan x = x + x³·P(x²)/Q(x²) up to 0.66, after Moshier's Cephes library. Larger operands are reduced to
-/// π/4 + atan((x - 1)/(x + 1)) and π/2 - atan(1/x).
+/// Beyond 1, π/2 - atan(1/x).
 fn arctangent(x: E) -> E {
+    let size = x.abs();
+    let is_far = size.gt(1.0);
+    let flat = acute(E::select(is_far, size.recip(), size));
+    x.sign() * E::select(is_far, FRAC_PI_2 - flat, flat)
+}
+
+/// The inverse tangent of a ratio from 0 to 1, after Moshier's Cephes library: x + x³·P(x²)/Q(x²) up to 0.66, and beyond
+/// it π/4 + atan((x - 1)/(x + 1)).
+fn acute(ratio: E) -> E {
     const P: [f64; 5] = [
         -0.8750608600031904,
         -16.157537187333652,
@@ -102,16 +110,11 @@ fn arctangent(x: E) -> E {
         485.3903996359137,
         194.5506571482614,
     ];
-    /// tan 3π/8
-    const FAR: f64 = 2.414213562373095;
-    let size = x.abs();
-    let (is_far, is_middle) = (size.gt(FAR), size.gt(0.66));
-    let inner = E::select(is_far, -size.recip(), E::select(is_middle, (size - 1.0) / (size + 1.0), size));
+    let is_steep = ratio.gt(0.66);
+    let inner = E::select(is_steep, (ratio - 1.0) / (ratio + 1.0), ratio);
     let square = inner * inner;
-    let rest = inner * (square * polynomial(square, &P) / polynomial(square, &Q));
-    let turn = inner + rest;
-    let turned = E::select(is_far, turn + FRAC_PI_2, E::select(is_middle, turn + FRAC_PI_4, turn));
-    x.sign() * turned
+    let turn = inner + inner * (square * polynomial(square, &P) / polynomial(square, &Q));
+    E::select(is_steep, turn + FRAC_PI_4, turn)
 }
 
 /// Σ cᵢ·xⁿ⁻ⁱ by Horner's rule.
@@ -125,7 +128,7 @@ fn angle(a: E, b: E) -> E {
     let (less, more) = (height.min(width), height.max(width));
     // The ratio of two infinities is taken as 1, that of two zeros as 0.
     let ratio = E::select(more.eq(0.0), 0.0, E::select(less.eq(more), 1.0, less / more));
-    let flat = arctangent(ratio);
+    let flat = acute(ratio);
     let upright = E::select(height.gt(width), FRAC_PI_2 - flat, flat);
     let turned = E::select(is_negative(b), PI - upright, upright);
     E::select(is_negative(a), -turned, turned)
