@@ -120,7 +120,7 @@ def unary_ops():
 
 
 def special_functions():
-    inside, far = [-0.9, -0.5, 0.25, 0.7, 0.95], [-1e6, -7.5, -1.5, -0.7, 0.3, 0.6, 2.0, 3.5, 1e6]
+    inside, far = [-0.9, -0.5, 0.25, 0.545, 0.7, 0.95], [-1e6, -7.5, -1.5, -0.7, 0.3, 0.6, 2.0, 3.5, 1e6]
     positive = [1e-3, 0.25, 1.0, 1.5, 100.0, 1e6]
     unary("exp2", torch.exp2, values=EDGES + [1000.0], smooth=[-100.0, -1.5, 0.0, 1.5, 10.0])
     unary("log2", torch.log2, values=EDGES + [8.0, 0.125, 7.0], smooth=positive)
@@ -148,6 +148,7 @@ def special_functions():
          lambda x: torch.nan_to_num(x, -1.0, 2.0, 3.0))
     signs = [0.0, 0.0, 1.0, 1.0, -1.0, -1.0, 3.0, -2.0, inf, -inf, inf, 1.0, nan, 1.0]
     others = [0.0, 1.0, 0.0, 2.0, 2.0, -1.5, -0.5, 0.25, inf, -inf, 1.0, -inf, 1.0, nan]
+    case("of a ratio of almost 0.66", "atan2(a, b)", [("f32", [0.65, 2.0]), ("f32", [1.0, -1.3])], torch.atan2)
     binary("atan2", torch.atan2, signs, others, integers=False)
     case("all octants", "atan2(a, b)", [("f32", [1.0, 2.0, 2.0, 1.0, -1.0, -2.0, -2.0, -1.0]),
                                         ("f32", [2.0, 1.0, -1.0, -2.0, -2.0, -1.0, 1.0, 2.0])], torch.atan2)

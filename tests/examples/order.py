@@ -140,6 +140,12 @@ def searches():
         side = torch.from_numpy(np.searchsorted(np.array(last), np.array(odd), side="right" if right else "left"))
         case("NaN is last", f"searchsorted(a, b, right={flag})", [("f32", last), ("f32", odd)], lambda a, v: side, ["i32"],
              grad=False)
+        last, odd = long + [nan] * 60, long[::9] + [nan, -inf, inf]
+        places = np.searchsorted(np.array(last), np.array(odd), side="right" if right else "left")
+        case("NaN is last in a long row", f"searchsorted(a, b, right={flag})", [("f32", last), ("f32", odd)],
+             lambda a, v: torch.from_numpy(places), ["i32"], grad=False)
+        case("NaN is the last boundary", f"bucketize(a, b, right={flag})", [("f32", odd), ("f32", last)],
+             lambda v, a: torch.from_numpy(places), ["i32"], grad=False)
         case("between boundaries", f"bucketize(a, b, right={flag})", [("f32", values), ("f32", rows[0])],
              lambda v, a: torch.bucketize(v.detach(), a.detach(), right=right), ["i32"], grad=False)
 

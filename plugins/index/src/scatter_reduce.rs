@@ -176,7 +176,7 @@ fn product(b: &mut Builder, rows: &Rows) -> Value {
     let mut reach = 1;
     while reach < extents[last] {
         let [before, group] =
-            [(sorted.updates, 1), (sorted.idx.at, -1)].map(|(x, fill)| moved(b, x, reach, fill));
+            [(sorted.updates, 1), (sorted.idx.at, 0)].map(|(x, fill)| moved(b, x, reach, fill));
         sorted.updates = b.map(&[sorted.updates, before, sorted.idx.at, group], |v| {
             v[0] * E::select(v[2].eq(v[3]), v[1], 1.0)
         });

@@ -26,8 +26,14 @@ pub fn multinomial() -> OpForm {
         .example(
             "two of three, and never the one without weight",
             "multinomial(a, b, num_samples=2)",
-            &[("f32[1, 3]", &[1., 0., 3.]), ("f32[1, 3]", &[0.5, 0.99, 0.25])],
-            &[("i32[1, 2]", &[2., 0.])],
+            &[("f32[1, 3]", &[1., 0., 3.]), ("f32[1, 3]", &[0.9, 0.99, 0.25])],
+            &[("i32[1, 2]", &[0., 2.])],
+        )
+        .example(
+            "one class of positive weight",
+            "multinomial(a, b, num_samples=2)",
+            &[("f32[1, 3]", &[0., 2., 0.]), ("f32[1, 3]", &[0.9, 0.1, 0.5])],
+            &[("i32[1, 2]", &[1., -1.])],
         )
         .example(
             "with replacement",

@@ -26,7 +26,13 @@ use engine_core::op::OpForm;
 
 /// All ops of this family.
 pub(crate) fn ops() -> Vec<OpForm> {
-    let mut ops = vec![
+    let ops = of_numbers().into_iter().chain(of_analysis()).chain(others());
+    ops.chain(comparison::comparisons()).chain(alias::aliases()).collect()
+}
+
+/// Sums, products, quotients and signs.
+fn of_numbers() -> [OpForm; 15] {
+    [
         arithmetic::add(),
         arithmetic::sub(),
         arithmetic::mul(),
@@ -42,6 +48,12 @@ pub(crate) fn ops() -> Vec<OpForm> {
         arithmetic::sign(),
         arithmetic::square(),
         arithmetic::reciprocal(),
+    ]
+}
+
+/// Exponential, trigonometric and special functions.
+fn of_analysis() -> [OpForm; 26] {
+    [
         functions::exp(),
         functions::expm1(),
         functions::log(),
@@ -68,6 +80,12 @@ pub(crate) fn ops() -> Vec<OpForm> {
         special::erfinv(),
         special::lgamma(),
         special::digamma(),
+    ]
+}
+
+/// Rounding, conversion, logic and choice.
+fn others() -> [OpForm; 28] {
+    [
         rounding::floor(),
         rounding::ceil(),
         rounding::trunc(),
@@ -96,8 +114,5 @@ pub(crate) fn ops() -> Vec<OpForm> {
         threshold::threshold(),
         threshold::threshold_backward(),
         alias::apply_corrections(),
-    ];
-    ops.extend(comparison::comparisons());
-    ops.extend(alias::aliases());
-    ops
+    ]
 }
