@@ -136,7 +136,7 @@ def special_functions():
     unary("atanh", torch.atanh, values=EDGES + inside + [1e-4], smooth=inside)
     unary("erfinv", torch.erfinv, values=EDGES + inside + [1e-4, 0.86, -0.999, 0.9999999], smooth=inside + [0.9999])
     # The roots of both functions show errors that are small beside other values.
-    gamma = [-100.5, -7.25, -2.25, -0.75, 1e-3, 0.25, 0.75, 1.25, 1.9990234375, 4.5, 100.0, 1e6]
+    gamma = [-100.5, -7.25, -2.25, -0.75, -1e-3, -1e-10, 1e-10, 1e-3, 0.25, 0.75, 1.25, 1.9990234375, 4.5, 100.0, 1e6]
     unary("lgamma", torch.lgamma, values=[-inf, -1.0, 0.0, 0.5, 1.0, 2.0, inf, nan, 1e30] + gamma, smooth=gamma)
     case("at poles", "lgamma(a)", [("f32", [-1.0, -2.0])], torch.lgamma)
     unary("digamma", torch.digamma, values=[-1.0, 0.0, 0.5, 1.0, inf, nan, 1e30] + gamma, smooth=gamma)

@@ -93,6 +93,6 @@ fn sine(x: E) -> E {
 }
 
 fn cosine(x: E) -> E {
-    let root = (x.abs() * 0.5).exp();
+    let root = (x * 0.5).exp();
     root * 0.5 * root + 0.5 / root / root
 }

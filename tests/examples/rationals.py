@@ -1,24 +1,19 @@
-"""The rational function of `lgamma` between 1/2 and 3, fitted to mpmath's values with the least relative error.
+"""The rational functions of `lgamma` and `atan`, fitted to mpmath's values with the least relative error.
 
-Run `python tests/examples/log_gamma.py` (with mpmath installed) to print the coefficients of ln Γ(x) / ((x - 1)(x - 2)).
+Run `python tests/examples/rationals.py` (with mpmath installed) to print their errors and coefficients.
 """
 
 import mpmath as mp
 
 mp.mp.dps = 50
-DEGREES = 4, 5
 
 
-def quotient(x):
-    return mp.loggamma(x) / ((x - 1) * (x - 2))
-
-
-def fit(m, n, a=mp.mpf("0.5"), b=mp.mpf(3)):
+def fit(function, m, n, a, b):
     """Least squares, reweighted by the last denominator and by the errors, so that the errors become even."""
     count = 6 * (m + n + 1)
     xs = [(a + b) / 2 + (b - a) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
-    values, weights, below, best = [quotient(x) for x in xs], [mp.mpf(1)] * count, [mp.mpf(1)] * count, None
-    for _ in range(12):
+    values, weights, below, best = [function(x) for x in xs], [mp.mpf(1)] * count, [mp.mpf(1)] * count, None
+    for _ in range(14):
         scale = [w / (q * f) for w, q, f in zip(weights, below, values)]
         rows = mp.matrix([[s * x**k for k in range(m + 1)] + [-s * f * x**k for k in range(1, n + 1)]
                           for s, x, f in zip(scale, xs, values)])
@@ -32,5 +27,15 @@ def fit(m, n, a=mp.mpf("0.5"), b=mp.mpf(3)):
     return best
 
 
-error, upper, lower = fit(*DEGREES)
-print(mp.nstr(error, 3), *([float(x) for x in part] for part in (upper, lower)), sep="\n")
+def beside_roots(x):
+    return mp.loggamma(x) / ((x - 1) * (x - 2))
+
+
+def of_square(z):
+    return mp.atan(mp.sqrt(z)) / mp.sqrt(z)
+
+
+for name, *task in (("ln gamma(x) / ((x - 1)(x - 2))", beside_roots, 4, 5, mp.mpf("0.5"), mp.mpf(3)),
+                    ("atan(√z) / √z", of_square, 4, 4, mp.mpf(0), mp.mpf(1))):
+    error, upper, lower = fit(*task)
+    print(name, mp.nstr(error, 3), *([float(x) for x in part] for part in (upper, lower)), sep="\n")
