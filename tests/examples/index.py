@@ -119,10 +119,10 @@ def reductions():
                  [("bf16", B[0]), ("i64", [0, 0, 2, 0]), ("bf16", B[1])], op, grad=False)
     for flag in ("", ", include_self=false"):
         case("skipped", f"scatter_reduce(a, b, c, reduce=\"prod\", oob=\"skip\"{flag})",
-             [("f32", [2.0, 3.0, 0.0, 0.0, 0.5]), ("i64", [0, 5, -1, 0, 1, 2, 3, 1, 3, 6, 4, 4]),
+             [("f32", [2.0, 3.0, 0.0, 0.0, 0.5, 7.0]), ("i64", [0, 9, -1, 0, 1, 2, 3, 1, 3, 6, 4, 4]),
               ("f32", [5.0, 7.0, 0.0, 4.0, 0.0, 1.5, 0.0, -2.0, 2.5, 3.0, 2.0, -3.0])],
-             lambda x, i, u: torch.stack([(x[k] if not flag else 1 + 0 * x[k]) * torch.stack(
-                 [u[j] if i[j] == k else 1 + 0 * u[j] for j in range(len(u))]).prod() for k in range(5)]))
+             lambda x, i, u: torch.stack([(x[k] if not flag or k == 5 else 1 + 0 * x[k]) * torch.stack(
+                 [u[j] if i[j] == k else 1 + 0 * u[j] for j in range(len(u))]).prod() for k in range(6)]))
     case("skipped", "scatter_reduce(a, b, c, reduce=\"amax\", oob=\"skip\")",
          [("f32", [2.0, 3.0]), ("i64", [0, 2, -1, 0]), ("f32", [5.0, 7.0, 9.0, 4.0])],
          lambda x, i, u: torch.stack([u[0] + 0 * u.sum(), x[1]]))
