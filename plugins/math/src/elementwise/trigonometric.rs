@@ -61,7 +61,7 @@ pub fn atan() -> OpForm {
 }
 
 /// The angle from -π to π of the point with the ordinate `a` and the abscissa `b`. Signs of zeros and infinite
-/// coordinates count as in IEEE's `atan2`. The gradients are g·b/(a² + b²) and -g·a/(a² + b²).
+/// coordinates count as in IEEE's `atan2`. The gradients are g·b/(a² + b²) and -g·a/(a² + b²), and 0 at the origin.
 pub fn atan2() -> OpForm {
     OpForm::binary(
         "atan2",
@@ -133,7 +133,11 @@ fn is_negative(x: E) -> E {
 fn by_coordinate(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Some(g) = call.grads[0] else { return vec![None, None] };
     let operands = [call.inputs[0], call.inputs[1], g];
-    let over_a = b.map(&operands, |v| v[2] * (v[1] / (v[0] * v[0] + v[1] * v[1])));
-    let over_b = b.map(&operands, |v| -(v[2] * (v[0] / (v[0] * v[0] + v[1] * v[1]))));
+    let slope = |side: E, v: &[E]| {
+        let size = v[0] * v[0] + v[1] * v[1];
+        E::select(size.eq(0.0), 0.0, v[2] * (side / size))
+    };
+    let over_a = b.map(&operands, |v| slope(v[1], v));
+    let over_b = b.map(&operands, |v| -slope(v[0], v));
     vec![Some(unbroadcast(b, over_a, call.inputs[0])), Some(unbroadcast(b, over_b, call.inputs[1]))]
 }
