@@ -95,6 +95,8 @@ def within(low, high, f, df):
 def log_gamma(x):
     if x <= 0 and x == mp.floor(x):
         return INF, None
+    if abs(x) < mpf(2)**-126:
+        return None, None  # A multiple of a subnormal number has few digits.
     return mp.log(abs(mp.gamma(x))) if abs(x) < 100 else mp.loggamma(x), mp.digamma(x)
 
 

@@ -49,7 +49,7 @@ pub fn acosh() -> OpForm {
     OpForm::unary("acosh", "Takes the inverse hyperbolic cosine of each element.", DType::is_float, |x| {
         let above = x - 1.0;
         let near = (above + (above * (above + 2.0)).sqrt()).log1p();
-        E::select(x.gt(FAR), x.log() + LN_2, near)
+        E::select(x.lt(1.0), f64::NAN, E::select(x.gt(FAR), x.log() + LN_2, near))
     })
     .grad(Grad::by_operand(|x, g| g * ((x - 1.0) * (x + 1.0)).rsqrt()))
     .tested_on(1.5, 4.0)

@@ -128,8 +128,8 @@ fn log_gamma(x: E) -> E {
     let (is_left, right) = reflected(x);
     let near = (right - 1.0) * (right - 2.0) * (polynomial(right, &P) / polynomial(right, &Q));
     let log = E::select(right.lt(3.0), near, lanczos(right));
-    let mirrored = (PI / turn(x).sin().abs()).log() - log;
-    E::select(x.eq(f64::NEG_INFINITY), f64::INFINITY, E::select(is_left, mirrored, log))
+    let mirrored = PI.ln() - turn(x).sin().abs().log() - log;
+    E::select(is_pole(x), f64::INFINITY, E::select(is_left, mirrored, log))
 }
 
 /// (x - ½)·(ln(x + 4½) - 1) - 5 + ln(√2π·(c + Σ cₖ/(x + k))), with the coefficients of Numerical Recipes.
@@ -154,8 +154,11 @@ fn psi(x: E) -> E {
     let series = polynomial(square, &[-1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.0, 1.0 / 12.0]);
     let shift = (1..4).fold(right.recip(), |sum, k| sum + (right + k as f64).recip());
     let value = far.log() - 0.5 / far - square * series - shift;
-    let is_pole = x.lt(0.0) & x.eq(x.round());
-    E::select(is_left, E::select(is_pole, f64::NAN, value - turn(x).cos() / turn(x).sin() * PI), value)
+    E::select(
+        is_left,
+        E::select(is_pole(x) & x.lt(0.0), f64::NAN, value - turn(x).cos() / turn(x).sin() * PI),
+        value,
+    )
 }
 
 /// ψ′(x), as [`psi`].
@@ -174,6 +177,11 @@ fn trigamma(x: E) -> E {
 fn reflected(x: E) -> (E, E) {
     let is_left = x.lt(0.5);
     (is_left, E::select(is_left, 1.0 - x, x))
+}
+
+/// Whether x is 0, a negative integer or -∞.
+fn is_pole(x: E) -> E {
+    x.le(0.0) & x.eq(x.round())
 }
 
 /// πx less whole multiples of π.
