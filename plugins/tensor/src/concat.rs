@@ -56,8 +56,7 @@ pub fn stack() -> OpForm {
         )
 }
 
-/// Up to 16 operands.
-pub fn operands() -> Vec<InputSpec> {
+fn operands() -> Vec<InputSpec> {
     let operand = |i: usize| InputSpec {
         name: format!("x{i}"),
         doc: format!("part {i}"),

@@ -1,8 +1,8 @@
 //! Repetition: `repeat`, `tile`, `repeat_interleave`, `roll`, `meshgrid`.
 
-use crate::concat::{join, operands};
+use crate::concat::join;
 use engine_core::ir::{Attrs, Builder, Dim, Type, Value};
-use engine_core::op::{AttrKind, AttrSpec, Lowering, OpForm, TypeIssue, checked};
+use engine_core::op::{AttrKind, AttrSpec, InputSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// The operand as often after itself as `repeats` says, along each axis. Missing leading axes are added.
 pub fn repeat() -> OpForm {
@@ -204,13 +204,21 @@ fn rolled_along(b: &mut Builder, x: Value, axis: usize, shift: i64) -> Value {
     join(b, &parts, axis)
 }
 
+/// The most operands of `meshgrid`.
+const MOST: usize = 6;
+
 /// For vectors of n, m, … elements: a tensor `[n, m, …]` for each, in which the vector lies along its own axis and repeats
 /// along all others. With `indexing=xy`, the first two axes are exchanged.
 pub fn meshgrid() -> OpForm {
-    let names: Vec<String> = (0..operands().len()).map(|i| format!("y{i}")).collect();
-    OpForm::new("meshgrid", "Spreads vectors over the grid of all their combinations.")
+    let names: Vec<String> = (0..MOST).map(|i| format!("y{i}")).collect();
+    OpForm::new("meshgrid", "Spreads up to 6 vectors over the grid of all their combinations.")
         .follows_operands()
-        .inputs(operands())
+        .inputs((0..MOST).map(|i| InputSpec {
+            name: format!("x{i}"),
+            doc: format!("the vector along axis {i}"),
+            optional: i > 0,
+            range: None,
+        }))
         .results(&names.iter().map(String::as_str).collect::<Vec<_>>())
         .attr(AttrSpec::choice("indexing", "the order of the first two axes", &["ij", "xy"]))
         .types(|types, attrs| {

@@ -29,7 +29,12 @@ pub fn einsum() -> OpForm {
             optional: i > 0,
             range: None,
         }))
-        .attr(AttrSpec::must("equation", "the letters of each operand and of the result", AttrKind::Str))
+        .attr(AttrSpec::must(
+            "equation",
+            "a letter for each axis, as in `ij,jk->ik`; letters that the result lacks are summed, and `...` stands for \
+             further axes",
+            AttrKind::Str,
+        ))
         .types(|types, attrs| {
             expect_one_dtype(types)?;
             let equation = Equation::read(attrs.str("equation"), types)?;
