@@ -17,7 +17,7 @@ pub fn cumsum() -> OpForm {
 }
 
 /// `y[i] = x[0] · … · x[i]` along an axis; floats accumulate in f32 or wider, integers in their own type and wrap around.
-/// Truth values count as `i32`. The gradient is exact also at zeros. Its work is quadratic in the extent.
+/// Truth values count as `i32`. The gradient is exact also at zeros.
 pub fn cumprod() -> OpForm {
     running(
         "cumprod",
