@@ -6,6 +6,9 @@ use engine_core::op::TypeIssue;
 /// The number of a label. Axes of one label go together.
 pub type Label = usize;
 
+/// The most labels; sets of them are words of 64 bits.
+const MOST_LABELS: usize = 64;
+
 /// An equation with the extents of its labels.
 #[derive(Debug)]
 pub struct Equation {
@@ -52,6 +55,10 @@ impl Equation {
         let mut names: Vec<Name> = named.concat();
         names.sort();
         names.dedup();
+        if names.len() > MOST_LABELS {
+            return Err(issue(format!("the operands have {} axes that differ", names.len()))
+                .help(format!("the most are {MOST_LABELS}")));
+        }
         let output = match output {
             Some(output) => explicit(&Term::read(output)?, &names)?,
             None => implicit(&named, &names),

@@ -102,6 +102,8 @@ mod tests {
         ] {
             assert_eq!(typed(equation), message, "{equation}");
         }
+        let deep = Type::new(DType::F32, &[1; 65]);
+        assert_eq!(typed_for("...", &[deep]), "the operands have 65 axes that differ");
         let mixed = [Type::new(DType::F32, &[2]), Type::new(DType::I32, &[2])];
         assert_eq!(typed_for("i,i", &mixed), "`einsum` of f32[2] and i32[2]");
     }
