@@ -20,6 +20,8 @@ use std::sync::Arc;
 mod defects;
 #[path = "ops/on_gpu.rs"]
 mod on_gpu;
+#[path = "ops/refusals.rs"]
+mod refusals;
 
 const RECORDED: [&str; 8] = [
     include_str!("examples/math.json"),
@@ -337,5 +339,30 @@ fn index_arithmetic_joins_the_read() {
             forward: map
             backward: scatter map
         "#]],
+    );
+}
+
+#[test]
+fn an_einsum_is_the_matmuls_that_it_describes() {
+    let nodes = "input x: f32[64, 128]\ninput w: f32[32, 128]\ninput v: f32[32]\ninput g: f32[64, 32]\n\
+                 h: f32[64, 32] = einsum(x, w, equation=\"ij,kj->ik\")\ny: f32[64, 32] = add(h, v)\noutput y = y";
+    check_kinds(
+        nodes,
+        &["x", "w"],
+        expect![[r#"
+        forward: matmul
+        backward: matmul matmul map
+    "#]],
+    );
+    // Products that are not summed, or have no rows or columns of their own, are maps and rows.
+    let nodes = "input x: f32[64, 128]\ninput w: f32[64, 128]\ninput g: f32[64]\n\
+                 y: f32[64] = einsum(x, w, equation=\"ij,ij->i\")\noutput y = y";
+    check_kinds(
+        nodes,
+        &["x"],
+        expect![[r#"
+        forward: row
+        backward: map
+    "#]],
     );
 }

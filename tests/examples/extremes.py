@@ -82,6 +82,32 @@ def sech2(x):
     return 1 / mp.cosh(x)**2 if abs(x) < 1e6 else mpf(0)
 
 
+def within(low, high, f, df):
+    """Beyond the ends there is no number. At the ends, derivatives are a matter of taste."""
+    def value(x):
+        if not low <= x <= high:
+            return NAN, None
+        return f(x), df(x) if low < x < high else None
+
+    return value
+
+
+def log_gamma(x):
+    if x <= 0 and x == mp.floor(x):
+        return INF, None
+    if abs(x) < mpf(2)**-126:
+        return None, None  # A multiple of a subnormal number has few digits.
+    return mp.log(abs(mp.gamma(x))) if abs(x) < 100 else mp.loggamma(x), mp.digamma(x)
+
+
+def cosh(x):
+    return (mp.exp(x) + mp.exp(-x)) / 2 if abs(x) < 1e6 else INF
+
+
+def sinh(x):
+    return mp.sinh(x) if abs(x) < 1e6 else mp.sign(x) * INF
+
+
 SELU = mpf("1.0507009873554804934193349852946"), mpf("1.6732632423543772848170429916717")
 STEP = lambda f: lambda x: (f(x), mpf(0))
 
@@ -103,6 +129,23 @@ OPS = {
     "cos(a)": (lambda x: (mp.cos(x), -mp.sin(x)), (NAN, None), (NAN, None)),
     "tanh(a)": (lambda x: (mp.tanh(x) if abs(x) < 1e6 else mp.sign(x), sech2(x)), (-1, 0), (1, 0)),
     "erf(a)": (lambda x: (mp.erf(x), 2 / mp.sqrt(mp.pi) * mp.exp(-x * x)), (-1, 0), (1, 0)),
+    "exp2(a)": (lambda x: (mpf(2)**x, mpf(2)**x * mp.log(2)) if abs(x) < 1e6 else ((INF, INF) if x > 0 else (mpf(0), mpf(0))), (0, 0),
+                (INF, INF)),
+    "log2(a)": (lambda x: (mp.log(x, 2), 1 / (x * mp.log(2))) if x > 0 else (NAN if x else -INF, None), (NAN, None), (INF, 0)),
+    "log10(a)": (lambda x: (mp.log10(x), 1 / (x * mp.log(10))) if x > 0 else (NAN if x else -INF, None), (NAN, None), (INF, 0)),
+    "tan(a)": (lambda x: (mp.tan(x), 1 + mp.tan(x)**2), (NAN, None), (NAN, None)),
+    "asin(a)": (within(-1, 1, mp.asin, lambda x: 1 / mp.sqrt(1 - x * x)), (NAN, None), (NAN, None)),
+    "acos(a)": (within(-1, 1, mp.acos, lambda x: -1 / mp.sqrt(1 - x * x)), (NAN, None), (NAN, None)),
+    "atan(a)": (lambda x: (mp.atan(x), 1 / (1 + x * x)), (-math.pi / 2, 0), (math.pi / 2, 0)),
+    "sinh(a)": (lambda x: (sinh(x), cosh(x)), (-INF, INF), (INF, INF)),
+    "cosh(a)": (lambda x: (cosh(x), sinh(x)), (INF, -INF), (INF, INF)),
+    "asinh(a)": (lambda x: (mp.asinh(x), 1 / mp.sqrt(1 + x * x) if abs(x) < 1e15 else None), (-INF, 0), (INF, 0)),
+    "acosh(a)": (within(1, INF, mp.acosh, lambda x: 1 / mp.sqrt(x * x - 1) if x < 1e15 else None), (NAN, None), (INF, 0)),
+    "atanh(a)": (within(-1, 1, lambda x: mp.atanh(x) if abs(x) < 1 else mp.sign(x) * INF, lambda x: 1 / (1 - x * x)), (NAN, None),
+                 (NAN, None)),
+    "erfinv(a)": (within(-1, 1, lambda x: mp.erfinv(x) if abs(x) < 1 else mp.sign(x) * INF,
+                         lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(mp.erfinv(x)**2)), (NAN, None), (NAN, None)),
+    "lgamma(a)": (log_gamma, (INF, None), (INF, INF)),
     "floor(a)": (STEP(mp.floor), (-INF, 0), (INF, 0)),
     "ceil(a)": (STEP(mp.ceil), (-INF, 0), (INF, 0)),
     "trunc(a)": (STEP(lambda x: mp.sign(x) * mp.floor(abs(x))), (-INF, 0), (INF, 0)),
@@ -112,6 +155,9 @@ OPS = {
     "relu_squared(a)": (lambda x: (max(x, 0)**2, 2 * max(x, 0)), (0, 0), (INF, INF)),
     "sigmoid(a)": (lambda x: (sigmoid(x), sigmoid(x) * sigmoid(-x)) if abs(x) < 1e6 else (mpf(x > 0), mpf(0)), (0, 0), (1, 0)),
     "hardsigmoid(a)": (lambda x: (min(max(x / 6 + mpf("0.5"), 0), 1), mpf(-3 < x < 3) / 6), (0, 0), (1, 0)),
+    "leaky_relu(a, negative_slope=0.25)": (lambda x: (x if x > 0 else x / 4, (ONE if x > 0 else ONE / 4) if x else None), (-INF, 0.25),
+                                           (INF, 1)),
+    "hardswish(a)": (lambda x: (x * min(max(x + 3, 0), 6) / 6, mpf(x >= 3) if abs(x) >= 3 else x / 3 + mpf("0.5")), (0, 0), (INF, 1)),
     "silu(a)": (silu, (0, 0), (INF, 1)),
     "mish(a)": (mish, (0, 0), (INF, 1)),
     "gelu(a)": (gelu, (0, 0), (INF, 1)),

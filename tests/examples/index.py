@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from recording import Recording
 
+inf, nan = float("inf"), float("nan")
 record = Recording("index")
 case = record.case
 
@@ -81,6 +82,53 @@ def writes():
          lambda x, i, v: x - v * torch.nn.functional.one_hot(i, 4))
     case("a number per row", "subtract_at_indices(a, b, c)", [("f32", B), ("i64", [1, 3, 0]), ("f32", [1.0, 2.0, 3.0])],
          lambda x, i, v: x - v[:, None] * torch.nn.functional.one_hot(i, 4))
+
+
+def combined(word, include_self, axis):
+    """PyTorch's gradient of an extreme passes a share to a base that does not count; ours goes to the updates alone."""
+    if include_self or word not in ("amax", "amin"):
+        return lambda x, i, u: x.scatter_reduce(axis, i, u, word, include_self=include_self)
+
+    def alone(x, i, u):
+        lowest = (-inf if word == "amax" else inf) if x.is_floating_point() else (-99 if word == "amax" else 99)
+        return x.scatter(axis, i, lowest).scatter_reduce(axis, i, u, word)
+
+    return alone
+
+
+def reductions():
+    base, idx = ("f32", B), ("i64", [[2, 0, 2, 1], [0, 0, 2, 1], [2, 1, 2, 2]])
+    updates = ("f32", [[0.5, -2.0, 3.0, 0.0], [1.5, 0.25, 3.0, -1.0], [0.0, 4.0, -0.5, 2.0]])
+    for word in ("sum", "mean", "prod", "amax", "amin"):
+        for include in (True, False):
+            flag = f"include_self={str(include).lower()}"
+            op, along = combined(word, include, 0), combined(word, include, 1)
+            case(f"{word}, {flag}", f"scatter_reduce(a, b, c, reduce=\"{word}\", {flag})", [base, idx, updates], op)
+            case(f"{word}, {flag}, along rows", f"scatter_reduce(a, b, c, axis=1, reduce=\"{word}\", {flag})",
+                 [base, ("i64", [[3, 0, 3], [1, 1, 1], [0, 2, 0]]), ("f32", [row[:3] for row in updates[1]])], along)
+            case(f"{word}, {flag}, zeros", f"scatter_reduce(a, b, c, reduce=\"{word}\", {flag})",
+                 [("f32", [0.0, 0.5, 0.0, 3.0]), ("i64", [0, 1, 1, 1, 2, 2]), ("f32", [2.0, 0.0, 3.0, -1.0, 0.0, 0.0])], op)
+            case(f"{word}, {flag}, no updates", f"scatter_reduce(a, b, c, reduce=\"{word}\", {flag})",
+                 [("f32", B[0]), ("i64", []), ("f32", [])], op)
+            case(f"{word}, {flag}, NaN", f"scatter_reduce(a, b, c, reduce=\"{word}\", {flag})",
+                 [("f32", [1.0, nan, 2.0, nan]), ("i64", [0, 0, 1, 3]), ("f32", [nan, 1.0, 2.0, 5.0])], op, grad=False)
+            if word != "mean":
+                case(f"{word}, {flag}, of integers", f"scatter_reduce(a, b, c, reduce=\"{word}\", {flag})",
+                     [("i32", [1, -2, 3]), ("i64", [0, 0, 2, 0]), ("i32", [5, -3, 2, 7])], op, grad=False)
+            case(f"{word}, {flag}, in bf16", f"scatter_reduce(a, b, c, reduce=\"{word}\", {flag})",
+                 [("bf16", B[0]), ("i64", [0, 0, 2, 0]), ("bf16", B[1])], op, grad=False)
+    for flag in ("", ", include_self=false"):
+        case("skipped", f"scatter_reduce(a, b, c, reduce=\"prod\", oob=\"skip\"{flag})",
+             [("f32", [2.0, 3.0, 0.0, 0.0, 0.5, 7.0]), ("i64", [0, 9, -1, 0, 1, 2, 3, 1, 3, 6, 4, 4]),
+              ("f32", [5.0, 7.0, 0.0, 4.0, 0.0, 1.5, 0.0, -2.0, 2.5, 3.0, 2.0, -3.0])],
+             lambda x, i, u: torch.stack([(x[k] if not flag or k == 5 else 1 + 0 * x[k]) * torch.stack(
+                 [u[j] if i[j] == k else 1 + 0 * u[j] for j in range(len(u))]).prod() for k in range(6)]))
+    case("skipped", "scatter_reduce(a, b, c, reduce=\"amax\", oob=\"skip\")",
+         [("f32", [2.0, 3.0]), ("i64", [0, 2, -1, 0]), ("f32", [5.0, 7.0, 9.0, 4.0])],
+         lambda x, i, u: torch.stack([u[0] + 0 * u.sum(), x[1]]))
+    case("fewer indices than rows and columns", "gather(a, b, axis=1)", [("f32", T), ("i64", [[[2, 0], [1, 1]]])],
+         lambda x, i: x.gather(1, i))
+    case("fewer columns", "gather(a, b, axis=0)", [("f32", B), ("i64", [[2, 0], [1, 1]])], lambda x, i: x.gather(0, i))
 
 
 def advanced():
@@ -190,6 +238,7 @@ def lists():
 indexing()
 several_numbers()
 writes()
+reductions()
 advanced()
 puts()
 embeddings()

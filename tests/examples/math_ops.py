@@ -18,6 +18,11 @@ FLOATS = ("f16", "bf16", "f32", "f64")
 CASES = []
 
 
+def kind_of(reference, dtype):
+    """Truth values are of their own type."""
+    return "bool" if reference(tensor(dtype, [])).dtype == torch.bool else dtype
+
+
 def case(title, call, operands, reference, grad=True, dtype=None):
     """Adds a case. `operands` are (dtype, nested list); `dtype` is that of the results if it differs from the first."""
     tensors = [tensor(*operand) for operand in operands]
@@ -72,12 +77,17 @@ EDGES = [-inf, -100.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 100.0, inf, nan]
 PLAIN = [-100.0, -1.5, -0.5, 0.25, 1.5, 100.0]
 
 
+# The largest number of single precision.
+LARGEST = 2.0**128 - 2.0**104
+
+
 def unary(name, reference, values=EDGES, smooth=PLAIN, integers=False):
-    case("edge cases", f"{name}(a)", [("f32", values)], reference, grad=False)
-    case("gradients", f"{name}(a)", [("f32", smooth)], reference)
-    case("in f16", f"{name}(a)", [("f16", [0.5, 1.5, 2.0])], reference, grad=False)
-    case("in bf16", f"{name}(a)", [("bf16", [0.5, 1.5, 2.0])], reference, grad=False)
-    case("of no elements", f"{name}(a)", [("f32", [])], reference)
+    of = lambda title, ty, x, **more: case(title, f"{name}(a)", [(ty, x)], reference, dtype=kind_of(reference, ty), **more)
+    of("edge cases", "f32", values, grad=False)
+    of("gradients", "f32", smooth)
+    of("in f16", "f16", [0.5, 1.5, 2.0], grad=False)
+    of("in bf16", "bf16", [0.5, 1.5, 2.0], grad=False)
+    of("of no elements", "f32", [])
     if integers:
         case("of integers", f"{name}(a)", [("i32", [-7, -1, 0, 1, 7])], reference)
 
@@ -107,6 +117,66 @@ def unary_ops():
     unary("copy", torch.clone, integers=True)
     # Adding 0·x gives the constant a gradient, which is 0.
     case("a constant", "detach(a)", [("f32", [1.5, -2.0, 0.25])], lambda x: x.detach() + 0 * x)
+
+
+def special_functions():
+    inside, far = [-0.9, -0.5, 0.25, 0.545, 0.7, 0.95], [-1e6, -7.5, -1.5, -0.7, 0.3, 0.6, 2.0, 3.5, 1e6]
+    positive = [1e-3, 0.25, 1.0, 1.5, 100.0, 1e6]
+    unary("exp2", torch.exp2, values=EDGES + [1000.0], smooth=[-100.0, -1.5, 0.0, 1.5, 10.0])
+    unary("log2", torch.log2, values=EDGES + [8.0, 0.125, 7.0], smooth=positive)
+    unary("log10", torch.log10, values=EDGES + [1000.0, 0.01, 7.0], smooth=positive)
+    unary("tan", torch.tan, values=EDGES + [1e5], smooth=[-2.5, -1.5, 0.25, 1.5])
+    unary("asin", torch.asin, values=EDGES + inside, smooth=inside)
+    unary("acos", torch.acos, values=EDGES + inside, smooth=inside)
+    unary("atan", torch.atan, values=EDGES + far, smooth=far)
+    unary("sinh", torch.sinh, values=EDGES + [1e-4, 89.0, -89.0], smooth=[-5.0, -0.5, 0.0, 0.25, 3.0])
+    unary("cosh", torch.cosh, values=EDGES + [1e-4, 89.0, -89.0], smooth=[-5.0, -0.5, 0.0, 0.25, 3.0])
+    unary("asinh", torch.asinh, values=EDGES + [1e-4, 1e12, -1e12, 1e30], smooth=[-5.0, -0.5, 0.0, 0.25, 1e6])
+    unary("acosh", torch.acosh, values=EDGES + [1.0001, 1e12, 1e30], smooth=[1.0001, 1.5, 4.0, 1e6])
+    unary("atanh", torch.atanh, values=EDGES + inside + [1e-4], smooth=inside)
+    unary("erfinv", torch.erfinv, values=EDGES + inside + [1e-4, 0.86, -0.999, 0.9999999], smooth=inside + [0.9999])
+    # The roots of both functions show errors that are small beside other values.
+    gamma = [-100.5, -7.25, -2.25, -0.75, -1e-3, -1e-10, 1e-10, 1e-3, 0.25, 0.75, 1.25, 1.9990234375, 4.5, 100.0, 1e6]
+    unary("lgamma", torch.lgamma, values=[-inf, -1.0, 0.0, 0.5, 1.0, 2.0, inf, nan, 1e30] + gamma, smooth=gamma)
+    case("at poles", "lgamma(a)", [("f32", [-1.0, -2.0])], torch.lgamma)
+    unary("digamma", torch.digamma, values=[-1.0, 0.0, 0.5, 1.0, inf, nan, 1e30] + gamma, smooth=gamma)
+    unary("isinf", torch.isinf)
+    unary("isfinite", torch.isfinite)
+    unary("nan_to_num", lambda x: torch.nan_to_num(x, posinf=LARGEST, neginf=-LARGEST), smooth=PLAIN)
+    x = ("f32", EDGES)
+    case("given numbers", "nan_to_num(a, nan=-1.0, posinf=2.0, neginf=3.0)", [x],
+         lambda x: torch.nan_to_num(x, -1.0, 2.0, 3.0))
+    signs = [0.0, 0.0, 1.0, 1.0, -1.0, -1.0, 3.0, -2.0, inf, -inf, inf, 1.0, nan, 1.0]
+    others = [0.0, 1.0, 0.0, 2.0, 2.0, -1.5, -0.5, 0.25, inf, -inf, 1.0, -inf, 1.0, nan]
+    case("at the origin", "atan2(a, b)", [("f32", [0.0, 2.0]), ("f32", [0.0, -1.25])], torch.atan2)
+    binary("atan2", torch.atan2, signs, others, integers=False)
+    case("all octants", "atan2(a, b)", [("f32", [1.0, 2.0, 2.0, 1.0, -1.0, -2.0, -2.0, -1.0]),
+                                        ("f32", [2.0, 1.0, -1.0, -2.0, -2.0, -1.0, 1.0, 2.0])], torch.atan2)
+    a = [inf, -inf, nan, 1.0, 0.0, 1.0, 0.0, 1.0, -1.0, 7.5, -7.5]
+    b = [1.0, 2.0, 1.0, nan, 3.0, 0.0, 0.0, inf, inf, -2.0, 2.0]
+    case("edge cases", "floor_divide(a, b)", [("f32", a), ("f32", b)], torch.floor_divide, grad=False)
+    case("a row against a column", "floor_divide(a, b)", [("f32", [[1.5, -2.5, 3.5]]), ("f32", [[2.0], [-0.5]])],
+         torch.floor_divide, grad=False)
+    case("of bytes", "floor_divide(a, b)", [("u8", [7, 200, 255]), ("u8", [2, 3, 255])], torch.floor_divide)
+    case("of integers", "floor_divide(a, b)", [("i32", [7, -7, 7, -7]), ("i32", [2, 2, -2, -2])], torch.floor_divide)
+    binary("remainder", torch.remainder, a, b)
+    whole, by = ("i32", [1, -8, 2147483647, -1]), ("i32", [3, 1, 1, 31])
+    case("to the left", "left_shift(a, b)", [whole, by], torch.bitwise_left_shift)
+    case("to the right", "right_shift(a, b)", [whole, by], torch.bitwise_right_shift)
+    wide = ("i64", [3, -5, 9, -9])
+    case("as wide as the type", "left_shift(a, b)", [wide, ("i64", [40, 2, 64, -1])], torch.bitwise_left_shift)
+    case("as wide as the type", "right_shift(a, b)", [wide, ("i64", [1, 1, 64, 64])], torch.bitwise_right_shift)
+    case("a mask for each column", "masked_fill(a, b, value=-inf)",
+         [("f32", [[1.5, nan], [0.5, 3.0]]), ("bool", [True, False])], lambda x, m: x.masked_fill(m, -inf))
+    case("of integers", "masked_fill(a, b, value=7)", [("i32", [1, 2]), ("bool", [True, False])],
+         lambda x, m: x.masked_fill(m, 7))
+
+
+def truth_values():
+    """Sums and products of truth values are those of logic."""
+    for name in ("add", "mul", "maximum", "minimum"):
+        case("of truth values", f"{name}(a, b)",
+             [("bool", [False, False, True, True]), ("bool", [False, True, False, True])], getattr(torch, name))
 
 
 def binary(name, reference, a, b, smooth_a=None, smooth_b=None, integers=True):
@@ -219,6 +289,18 @@ def activations():
     unary("relu", F.relu, smooth=kink, integers=True)
     unary("relu6", F.relu6, values=EDGES + [6.0, 7.0], smooth=[-1.0, 0.0, 3.0, 6.0, 7.0])
     unary("relu_squared", lambda x: F.relu(x).square(), smooth=kink)
+    unary("leaky_relu", F.leaky_relu, smooth=kink)
+    unary("hardswish", F.hardswish, values=[-100.0, -4.0, -3.0, -1.5, 0.0, 1.5, 3.0, 100.0, inf, nan],
+          smooth=[-4.0, -3.0, -1.5, 0.0, 2.0, 3.0, 4.0])
+    case("settings", "leaky_relu(a, negative_slope=0.25)", [("f32", kink)], lambda x: F.leaky_relu(x, 0.25))
+    x = ("f32", [[[0.5, -1.0], [0.0, -2.0]], [[2.0, 3.0], [-50.0, -0.25]]])
+    case("a slope for each channel", "prelu(a, b)", [x, ("f32", [0.25, -2.0])], F.prelu)
+    case("one slope", "prelu(a, b)", [x, ("f32", [0.25])], F.prelu)
+    case("slopes along the last axis", "prelu(a, b, axis=-1)", [x, ("f32", [0.25, -2.0])],
+         lambda x, w: F.prelu(x.transpose(1, 2), w).transpose(1, 2))
+    case("rows", "glu(a)", [("f32", [[0.5, -1.0, 0.0, 2.0], [2.0, 3.0, -1.5, -0.25]])], F.glu)
+    case("gates far out", "glu(a)", [("f32", [1.5, 2.5, -1000.0, 1000.0])], F.glu)
+    case("halves of the first axis", "glu(a, axis=0)", [("f32", [[0.5, -1.0], [2.0, 3.0]])], lambda x: F.glu(x, 0))
     unary("sigmoid", torch.sigmoid, smooth=kink + [-1000.0, 1000.0])
     unary("hardsigmoid", F.hardsigmoid, values=EDGES + [-3.0, 3.0], smooth=kink + [-3.0, 3.0])
     unary("silu", F.silu, values=[-100.0, -1.5, 0.0, 1.5, 100.0, inf, nan], smooth=kink + [-1000.0, 1000.0])
@@ -248,6 +330,8 @@ def activations():
 def main():
     unary_ops()
     binary_ops()
+    special_functions()
+    truth_values()
     fused_ops()
     casts()
     activations()

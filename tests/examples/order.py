@@ -5,6 +5,7 @@ NaN state the order by a key."""
 
 import math
 
+import numpy as np
 import torch
 from recording import Recording
 
@@ -89,6 +90,66 @@ def selections():
                              zip(stable(x, -1, largest), (worst, -1))), ["f32", "i32"])
 
 
+def places():
+    generator = torch.Generator().manual_seed(13)
+    long = torch.randn(2, 101, generator=generator).tolist()
+    pair, one_nan = ["f32", "i32"], [[1.0, nan, 3.0, -inf], [-inf, 2.0, 0.5, inf]]
+    distinct = [[0.5, -1.0, 2.0, 1.25], [3.0, 0.25, -0.5, 3.5], [-2.0, 1.0, 0.0, 0.75]]
+    for k in (1, 3, 4):
+        case(f"k = {k}", f"kthvalue(a, k={k})", [("f32", distinct)], lambda x: tuple(x.kthvalue(k)), pair)
+    case("along columns, kept", "kthvalue(a, k=2, axis=0, keepdim=true)", [("f32", distinct)],
+         lambda x: tuple(x.kthvalue(2, 0, True)), pair)
+    case("NaN is last", "kthvalue(a, k=4)", [("f32", one_nan)], lambda x: tuple(x.kthvalue(4)), pair, grad=False)
+    case("of integers", "kthvalue(a, k=2)", [("i32", [5, -7, 3])], lambda x: tuple(x.kthvalue(2)), ["i32", "i32"], grad=False)
+    for axis in (0, 1):
+        case(f"along axis {axis}", f"median(a, axis={axis})", [("f32", distinct)], lambda x: tuple(x.median(axis)), pair)
+    case("of many", "median(a, axis=1, keepdim=true)", [("f32", long)], lambda x: tuple(x.median(1, True)), pair)
+    case("NaN wins", "median(a, axis=1)", [("f32", one_nan)], lambda x: tuple(x.median(1)), pair, grad=False)
+    case("of all", "median(a)", [("f32", distinct)], lambda x: tuple(x.flatten().median(0)), pair)
+    case("of integers", "median(a, axis=0)", [("i32", [5, -7, 3, 4])], lambda x: tuple(x.median(0)), ["i32", "i32"],
+         grad=False)
+    case("in f16", "median(a, axis=1)", [("f16", distinct)], lambda x: tuple(x.median(1)), ["f16", "i32"], grad=False)
+    for word in ("linear", "lower", "higher", "midpoint", "nearest"):
+        for q in (0.0, 0.3, 0.5, 0.9, 1.0):
+            case(f"{word}, {q}", f"quantile(a, q={q}, axis=1, interpolation=\"{word}\")", [("f32", distinct)],
+                 lambda x: x.quantile(q, 1, interpolation=word))
+    case("of many, kept", "quantile(a, q=0.123, axis=-1, keepdim=true)", [("f32", long)], lambda x: x.quantile(0.123, -1, True))
+    case("of all", "quantile(a, q=0.7)", [("f32", distinct)], lambda x: x.quantile(0.7))
+    case("NaN wins", "quantile(a, q=0.1, axis=1)", [("f32", [[1.0, nan, 3.0], [3.0, 1.0, 2.0]])],
+         lambda x: x.quantile(0.1, 1), grad=False)
+
+
+def searches():
+    rows, values = [[1.0, 3.0, 3.0, 5.0], [-inf, 0.0, 2.0, inf]], [[3.0, 0.0, 9.0, 4.0, -1.0], [2.0, inf, -inf, 1.0, 3.0]]
+    generator = torch.Generator().manual_seed(17)
+    long = torch.randn(100, generator=generator).sort().values.tolist()
+    some = torch.randn(3, 7, generator=generator).tolist()
+    for right in (False, True):
+        flag = str(right).lower()
+        op = lambda a, v: torch.searchsorted(a.detach(), v.detach(), right=right)
+        case("a row for each row", f"searchsorted(a, b, right={flag})", [("f32", rows), ("f32", values)], op, ["i32"], grad=False)
+        case("one row", f"searchsorted(a, b, right={flag})", [("f32", rows[0]), ("f32", values)], op, ["i32"], grad=False)
+        case("a long row", f"searchsorted(a, b, right={flag})", [("f32", long), ("f32", some)], op, ["i32"], grad=False)
+        case("its own elements", f"searchsorted(a, b, right={flag})", [("f32", long), ("f32", long)], op, ["i32"], grad=False)
+        case("a scalar", f"searchsorted(a, b, right={flag})", [("f32", rows[0]), ("f32", 3.0)], op, ["i32"], grad=False)
+        case("an empty row", f"searchsorted(a, b, right={flag})", [("f32", []), ("f32", [1.0])], op, ["i32"], grad=False)
+        case("no values", f"searchsorted(a, b, right={flag})", [("f32", rows[0]), ("f32", [])], op, ["i32"], grad=False)
+        case("of integers", f"searchsorted(a, b, right={flag})", [("i32", [1, 3, 3]), ("i32", [0, 3, 4])], op, ["i32"], grad=False)
+        # NumPy, like us, holds NaN larger than all numbers.
+        last, odd = [1.0, 3.0, nan, nan], [0.0, 3.0, 5.0, inf, nan]
+        side = torch.from_numpy(np.searchsorted(np.array(last), np.array(odd), side="right" if right else "left"))
+        case("NaN is last", f"searchsorted(a, b, right={flag})", [("f32", last), ("f32", odd)], lambda a, v: side, ["i32"],
+             grad=False)
+        last, odd = long + [nan] * 60, long[::9] + [nan, -inf, inf]
+        places = np.searchsorted(np.array(last), np.array(odd), side="right" if right else "left")
+        case("NaN is last in a long row", f"searchsorted(a, b, right={flag})", [("f32", last), ("f32", odd)],
+             lambda a, v: torch.from_numpy(places), ["i32"], grad=False)
+        case("NaN is the last boundary", f"bucketize(a, b, right={flag})", [("f32", odd), ("f32", last)],
+             lambda v, a: torch.from_numpy(places), ["i32"], grad=False)
+        case("between boundaries", f"bucketize(a, b, right={flag})", [("f32", values), ("f32", rows[0])],
+             lambda v, a: torch.bucketize(v.detach(), a.detach(), right=right), ["i32"], grad=False)
+
+
 def neighbours():
     generator = torch.Generator().manual_seed(11)
     q = torch.randn(4, 6, generator=generator).tolist()
@@ -126,5 +187,7 @@ def neighbours():
 
 sorts()
 selections()
+places()
+searches()
 neighbours()
 record.write()

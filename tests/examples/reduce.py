@@ -57,6 +57,66 @@ def indices():
     case("NaN stays", "cumsum(a)", [("f32", HOLES)], lambda x: x.cumsum(-1), grad=False)
 
 
+def truths():
+    mask, numbers = ("bool", [[1, 0, 1], [1, 1, 1], [0, 0, 0]]), ("f32", [[1.0, 0.0, nan], [inf, -1.0, 2.0], [0.0, -0.0, 0.0]])
+    for name in ("any", "all"):
+        op = getattr(torch, name)
+        for operand in (mask, numbers):
+            case("along rows", f"{name}(a, axis=1)", [operand], lambda x: op(x, dim=1), ["bool"], grad=False)
+            case("over both axes, kept", f"{name}(a, axis=[0, 1], keepdim=true)", [operand],
+                 lambda x: op(op(x, dim=0, keepdim=True), dim=1, keepdim=True), ["bool"], grad=False)
+        case("of integers", f"{name}(a)", [("i32", [0, -7])], op, ["bool"], grad=False)
+        case("of no elements", f"{name}(a, axis=0)", [("f32", torch.zeros(0, 2))], lambda x: op(x, dim=0), ["bool"],
+             grad=False)
+
+
+def scans():
+    zeros = [[2.0, 0.0, 3.0, 0.5], [-1.5, 2.0, 0.0, 0.0], [1.0, 0.5, -3.0, 2.0]]
+    case("of truth values", "cumsum(a)", [("bool", [1, 0, 1])], lambda x: x.cumsum(0), ["i32"], grad=False)
+    case("along columns", "cumprod(a, axis=0)", [("f32", X)], lambda x: x.cumprod(0))
+    case("zeros", "cumprod(a)", [("f32", zeros)], lambda x: x.cumprod(-1))
+    case("NaN stays", "cumprod(a)", [("f32", HOLES)], lambda x: x.cumprod(-1), grad=False)
+    case("of integers", "cumprod(a)", [("i32", [3, -2, 7])], lambda x: x.cumprod(0), grad=False)
+    case("in bf16", "cumprod(a)", [("bf16", X)], lambda x: x.cumprod(-1), grad=False)
+    for name in ("cummax", "cummin"):
+        op, results = getattr(torch, name), ["f32", "i32"]
+        case("along rows", f"{name}(a)", [("f32", X)], lambda x: tuple(op(x, 1)), results)
+        case("along an inner axis", f"{name}(a, axis=1)", [("f32", T)], lambda x: tuple(op(x, 1)), results)
+        case("NaN and infinities", f"{name}(a)", [("f32", HOLES)], lambda x: tuple(op(x, 1)), results, grad=False)
+        case("of integers", f"{name}(a)", [("i32", [3, 3, -2, 7])], lambda x: tuple(op(x, 0)), ["i32", "i32"], grad=False)
+        case("in f16", f"{name}(a)", [("f16", X)], lambda x: tuple(op(x, 1)), ["f16", "i32"], grad=False)
+        case("of no elements", f"{name}(a)", [("f32", torch.zeros(2, 0))], lambda x: tuple(op(x, 1)), results, grad=False)
+    far = [[1000.0, -1000.0, 999.0, 1000.5, -inf], [-inf, -inf, 0.5, -1.0, 2.0]]
+    case("along rows", "logcumsumexp(a)", [("f32", X)], lambda x: x.logcumsumexp(1))
+    case("along an inner axis", "logcumsumexp(a, axis=1)", [("f32", T)], lambda x: x.logcumsumexp(1))
+    case("far apart", "logcumsumexp(a)", [("f32", far)], lambda x: x.logcumsumexp(1), grad=False)
+    # A small element before a large one keeps its own sums.
+    case("from far below", "logcumsumexp(a)", [("f32", [-800.0, -799.0, 900.0, 3.0])], lambda x: x.logcumsumexp(0))
+    case("NaN and infinities", "logcumsumexp(a)", [("f32", HOLES)], lambda x: x.logcumsumexp(1), grad=False)
+    case("in f16", "logcumsumexp(a)", [("f16", X)], lambda x: x.logcumsumexp(1), grad=False)
+    # Equal sums meet in every pass, also of the gradient.
+    case("of zeros", "logcumsumexp(a)", [("f32", [0.0] * 8)], lambda x: x.logcumsumexp(0))
+    case("of one element", "logcumsumexp(a)", [("f32", [0.5])], lambda x: x.logcumsumexp(0))
+
+
+def norms():
+    vector_norm = torch.linalg.vector_norm
+    for p in (2.0, 1.0, 0.0, 3.0, 0.5, 1.5, -1.0, inf, -inf):
+        word = f"{p}"
+        case(f"p = {word}", f"norm(a, p={word}, axis=1)", [("f32", [X[0], X[1], [4.0, -4.0, 4.0, 0.5]])],
+             lambda x: vector_norm(x, p, dim=1))
+        case(f"p = {word}, NaN", f"norm(a, p={word}, axis=1)", [("f32", HOLES)], lambda x: vector_norm(x, p, dim=1),
+             grad=False)
+        case(f"p = {word}, in f16", f"norm(a, p={word})", [("f16", X[0])], lambda x: vector_norm(x, p), grad=False)
+    for p in (2.0, 1.0, 0.0, 3.0, 1.5):
+        case("zeros", f"norm(a, p={p}, axis=1)", [("f32", [[0.0, 0.0], [0.0, -2.0]])], lambda x: vector_norm(x, p, dim=1))
+    case("over two axes, kept", "norm(a, axis=[0, -1], keepdim=true)", [("f32", T)],
+         lambda x: vector_norm(x, 2, dim=(0, 2), keepdim=True))
+    case("over all", "norm(a, p=3)", [("f32", T)], lambda x: vector_norm(x, 3))
+    case("large squares in f16", "norm(a)", [("f16", [300.0, 400.0])], vector_norm, grad=False)
+    case("of no elements", "norm(a, axis=1)", [("f32", torch.zeros(2, 0))], lambda x: vector_norm(x, 2, dim=1), grad=False)
+
+
 def buffers():
     def four(x):
         return x.mean(), x.std(correction=0), x.min(), x.max()
@@ -105,6 +165,28 @@ def losses():
     case("large logits, a target of bytes", "cross_entropy(a, b)", [("f32", [[1000.0, 0.0], [-1000.0, 1000.0]]),
          ("u8", [1, 1])], lambda x, t: F.cross_entropy(x, t.long()))
     w = [0.5, 2.0, 1.0, 3.0]
+    # Gradients by the weights are none in PyTorch.
+    weighed = lambda x, t, w, **more: F.cross_entropy(x, t if t.is_floating_point() else t.long(), weight=w.detach(), **more)
+    shares = torch.tensor(X).double().flip(1).softmax(1).float().tolist()
+    for reduction in ("mean", "sum", "none"):
+        more = {"reduction": reduction}
+        word = f"reduction=\"{reduction}\""
+        case(f"class weights, {reduction}", f"cross_entropy(a, b, c, ignore_index=-1, {word})", [("f32", X), some, ("f32", w)],
+             lambda x, t, w: weighed(x, t, w, ignore_index=-1, **more), grad=False)
+        case(f"smoothed, {reduction}", f"cross_entropy(a, b, ignore_index=-1, label_smoothing=0.3, {word})",
+             [("f32", X), some], lambda x, t: F.cross_entropy(x, t.long(), ignore_index=-1, label_smoothing=0.3, **more))
+        case(f"smoothed, class weights, {reduction}", f"cross_entropy(a, b, c, ignore_index=-1, label_smoothing=0.3, {word})",
+             [("f32", X), some, ("f32", w)], lambda x, t, w: weighed(x, t, w, ignore_index=-1, label_smoothing=0.3, **more),
+             grad=False)
+        case(f"shares of classes, {reduction}", f"cross_entropy(a, b, {word})", [("f32", X), ("f32", shares)],
+             lambda x, t: F.cross_entropy(x, t, **more))
+        case(f"smoothed shares, class weights, {reduction}", f"cross_entropy(a, b, c, label_smoothing=0.3, {word})",
+             [("f32", X), ("f32", shares), ("f32", w)], lambda x, t, w: weighed(x, t, w, label_smoothing=0.3, **more),
+             grad=False)
+    case("wholly smoothed", "cross_entropy(a, b, label_smoothing=1.0)", [("f32", X), t],
+         lambda x, t: F.cross_entropy(x, t.long(), label_smoothing=1.0))
+    case("shares in bf16", "cross_entropy(a, b, label_smoothing=0.25)", [("bf16", X), ("bf16", shares)],
+         lambda x, t: F.cross_entropy(x, t, label_smoothing=0.25), grad=False)
     case("class weights", "nll_loss(a, b, c, ignore_index=-1)", [("f32", X), some, ("f32", w)],
          lambda x, t, w: F.nll_loss(x, t.long(), weight=w.detach(), ignore_index=-1), grad=False)
 
@@ -199,6 +281,9 @@ def rows():
 
 reductions()
 indices()
+truths()
+scans()
+norms()
 buffers()
 softmaxes()
 losses()

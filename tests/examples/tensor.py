@@ -10,6 +10,7 @@ case = record.case
 
 A = [[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]]
 B = [[1.0, 0.5, -2.0, 3.0], [0.0, 1.25, 1.0, -1.0], [2.0, -0.5, 0.75, 0.25]]
+A2 = [[0.5, -1.0, 2.0, 0.25]]
 T = torch.arange(24, dtype=torch.float64).reshape(2, 3, 4).sin().float().tolist()
 U = torch.arange(40, dtype=torch.float64).reshape(2, 4, 5).cos().float().tolist()
 
@@ -47,6 +48,89 @@ def views():
     case("two axes", "transpose(a, axis0=0, axis1=2)", [("f32", T)], lambda x: x.transpose(0, 2))
     case("to rows", "flatten(a)", [("f32", T)], lambda x: x.flatten(1))
     case("repeated", "broadcast_to(a, shape=[2, 2, 3])", [("f32", [A[0]])], lambda x: x.expand(2, 2, 3))
+
+
+def triangles():
+    for name in ("tril", "triu"):
+        op = getattr(torch, name)
+        for diagonal in (-2, -1, 0, 1, 5):
+            case(f"diagonal {diagonal}", f"{name}(a, diagonal={diagonal})", [("f32", T)], lambda x: op(x, diagonal))
+        case("of truth values", f"{name}(a)", [("bool", [[1, 1], [1, 1]])], op, grad=False)
+        case("NaN is cleared too", f"{name}(a)", [("f32", [[1.0, math.nan], [math.nan, 2.0]])], op, grad=False)
+    case("more rows than columns", "eye(n=3, m=2, dtype=i32)", [], lambda: torch.eye(3, 2), ["i32"], grad=False)
+    case("empty", "eye(n=0)", [], lambda: torch.eye(0), ["f32"], grad=False)
+    for diagonal in (-1, 0, 2):
+        case(f"of a vector, {diagonal}", f"diag(a, diagonal={diagonal})", [("f32", A[0])], lambda x: x.diag(diagonal))
+    for diagonal in (-2, -1, 0, 1, 3):
+        case(f"of a matrix, {diagonal}", f"diag(a, diagonal={diagonal})", [("f32", B)], lambda x: x.diag(diagonal))
+    case("below a tall matrix", "diag(a, diagonal=-1)", [("f32", T[0] + A2 + T[1])], lambda x: x.diag(-1))
+    case("of no elements", "diag(a)", [("f32", [])], torch.diag)
+
+
+def repeats():
+    case("more axes", "repeat(a, repeats=[2, 1, 3])", [("f32", A)], lambda x: x.repeat(2, 1, 3))
+    case("not at all", "repeat(a, repeats=[1, 0])", [("f32", A)], lambda x: x.repeat(1, 0))
+    case("a scalar", "repeat(a, repeats=[3])", [("f32", 2.5)], lambda x: x.repeat(3))
+    case("the last axis", "tile(a, repeats=2)", [("f32", T)], lambda x: x.tile(2))
+    case("more axes", "tile(a, repeats=[2, 1, 1, 2])", [("f32", T)], lambda x: x.tile(2, 1, 1, 2))
+    case("inner", "repeat_interleave(a, repeats=3, axis=1)", [("f32", T)], lambda x: x.repeat_interleave(3, 1))
+    case("last", "repeat_interleave(a, repeats=2, axis=-1)", [("f32", A)], lambda x: x.repeat_interleave(2, -1))
+    case("all", "repeat_interleave(a, repeats=2)", [("f32", A)], lambda x: x.repeat_interleave(2))
+    case("all axes", "roll(a, shifts=[1, -2, 7], axis=[0, 1, -1])", [("f32", T)], lambda x: x.roll((1, -2, 7), (0, 1, -1)))
+    case("in row-major order", "roll(a, shifts=-3)", [("f32", A)], lambda x: x.roll(-3))
+    case("an axis twice", "roll(a, shifts=[1, 1], axis=[1, 1])", [("f32", A)], lambda x: x.roll((1, 1), (1, 1)))
+    case("of no elements", "roll(a, shifts=1)", [("f32", [])], lambda x: x.roll(1))
+    x, y, z = ("f32", A[0]), ("f32", B[0]), ("f32", [7.0, -8.0])
+    case("three vectors", "meshgrid(a, b, c)", [x, y, z], lambda *v: torch.meshgrid(*v, indexing="ij"), ["f32"] * 3)
+    case("exchanged", "meshgrid(a, b, c, indexing='xy')", [x, y, z], lambda *v: torch.meshgrid(*v, indexing="xy"),
+         ["f32"] * 3)
+    case("of two types", "meshgrid(a, b)", [x, ("i32", [1, 2])], lambda x, y: torch.meshgrid(x, y.double(), indexing="ij"),
+         ["f32", "i32"], grad=False)
+
+
+def einsums():
+    square, one = [row[:3] for row in B], [[t[0]] for t in T]
+
+    def einsum(equation, *operands):
+        names = ", ".join("abcdefgh"[i] for i in range(len(operands)))
+        case(equation, f"einsum({names}, equation='{equation}')", [("f32", x) for x in operands],
+             lambda *x: torch.einsum(equation, *x))
+
+    einsum("ij,jk->ik", A, B)
+    einsum("ij,jk->ki", A, B)
+    einsum("ij,jk", A, B)
+    einsum("bij,bjk->bik", T, U)
+    einsum("bij,bjk->ikb", T, U)
+    einsum("bij,bjk->ik", T, U)
+    einsum("bij,bkj->", T, T)
+    einsum("bhi,bhj->bhij", T, T)
+    einsum("i,j->ij", A[0], B[0])
+    einsum("i,i->", A[0], A[1])
+    einsum("i,i->i", A[0], A[1])
+    einsum("ij,j->i", A, A[0])
+    einsum("ij->ji", A)
+    einsum("ij->", A)
+    einsum("ij->j", A)
+    einsum("ii->", square)
+    einsum("ii->i", square)
+    einsum("ii", square)
+    einsum("iji->j", [square, square, square])
+    einsum("ba", A)
+    einsum("bA", A)
+    einsum("...ij,...jk->...ik", T, U)
+    einsum("...ij,jk->i...k", T, U[0])
+    einsum("...j,...j->...", T, B)
+    einsum("...ij->...", T)
+    einsum("b...->...", T)
+    einsum("bij,bij,bjk->ik", T, T, U)
+    einsum("ij,jk,kl,ml->im", A, B, U[0], [[1.0, -2.0, 0.5, 0.25, 3.0]])
+    einsum("bij,bjk->bik", one, U)
+    einsum("bij,bjk->bik", T[:1], U)
+    einsum(",ij->ij", 2.5, A)
+    einsum("ij , jk -> ik", A, B)
+    einsum("ij,jk->ik", torch.zeros(2, 0), torch.zeros(0, 3))
+    case("integers", "einsum(a, b, equation='ij,j->i')", [("i32", [[1, 2], [3, 4]]), ("i32", [5, -6])],
+         lambda x, y: torch.einsum("ij,j->i", x, y), grad=False)
 
 
 def rings():
@@ -92,6 +176,9 @@ def cells():
 
 products()
 views()
+triangles()
+repeats()
+einsums()
 rings()
 cells()
 record.write()

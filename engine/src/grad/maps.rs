@@ -36,7 +36,7 @@ pub(super) fn map_gradients(
 }
 
 /// Sums a gradient over the axes along which `like` was broadcast, and converts it to the type of `like`.
-fn unbroadcast(builder: &mut Builder, grad: Value, like: Value) -> Value {
+pub fn unbroadcast(builder: &mut Builder, grad: Value, like: Value) -> Value {
     let (from, to) = (builder.extents(grad), builder.extents(like));
     let lead = from.len() - to.len();
     let repeated = |axis: usize| axis < lead || (to[axis - lead] == 1 && from[axis] != 1);

@@ -13,6 +13,7 @@ mod scans;
 
 pub(crate) use forward::named;
 pub use issue::GradIssue;
+pub use maps::unbroadcast;
 
 use crate::ir::{Graph, NodeId, StateLink, Value};
 use crate::op::Registry;

@@ -1,12 +1,12 @@
 //! Gradients of prefix forms.
 
-use crate::ir::{Builder, DType, E, Monoid, NodeOp, Type, Value};
+use crate::ir::{Builder, DType, E, Literal, Monoid, NodeOp, Type, Value};
 
 /// The gradient of a scan of `x` along `axis` with result `y`, for upstream gradient `g`.
 pub fn gradient(b: &mut Builder, monoid: Monoid, axis: usize, x: Value, y: Value, g: Value) -> Option<Value> {
     match monoid {
         Monoid::Sum => Some(suffix_sum(b, g, axis)),
-        Monoid::Prod => Some(product_gradient(b, axis, x, g)),
+        Monoid::Prod => Some(product_gradient(b, axis, x, y, g)),
         Monoid::Max | Monoid::Min => Some(extremum_gradient(b, axis, x, y, g)),
         Monoid::ArgMax | Monoid::ArgMin => None,
     }
@@ -62,15 +62,39 @@ impl Pairs {
     }
 }
 
-/// Σ over j ≥ i of g_j times the product of all x_k with k ≤ j except x_i.
-fn product_gradient(b: &mut Builder, axis: usize, x: Value, g: Value) -> Value {
-    let pairs = Pairs::new(b, axis, x);
-    let x = pairs.along_j(b, x);
-    let others = b.map(&[pairs.i, pairs.j, x], |x| E::select(x[0].eq(x[1]), 1.0, x[2]));
-    let products = scan(b, Monoid::Prod, axis + 1, others);
-    let g = pairs.along_j(b, g);
-    let terms = b.map(&[pairs.i, pairs.j, products, g], |x| E::select(x[1].ge(x[0]), x[2] * x[3], 0.0));
-    b.sum(terms, &[axis + 1])
+/// Σ over j ≥ i of g_j times the product of all x_k with k ≤ j except x_i: the product before i, times s_i with
+/// `s_i = g_i + x_{i+1}·s_{i+1}`. Each pass doubles the number of terms of s. Nothing is divided, so zeros are exact.
+fn product_gradient(b: &mut Builder, axis: usize, x: Value, y: Value, g: Value) -> Value {
+    let n = b.extents(x)[axis];
+    let before = moved(b, y, axis, 1, Literal::Int(1));
+    let (mut sums, mut factors, mut reach) = (g, moved(b, x, axis, -1, Literal::Int(1)), 1);
+    let place = b.iota(axis, b.ty(x).with_dtype(DType::I32));
+    while reach < n {
+        let last = (n - reach) as i64;
+        let [later, more] =
+            [sums, factors].map(|value| moved(b, value, axis, -(reach as i64), Literal::Int(0)));
+        // A product that overflows must not meet the zeros beyond the end.
+        sums = b.map(&[place, sums, factors, later], |v| E::select(v[0].lt(last), v[1] + v[2] * v[3], v[1]));
+        factors = b.mul(factors, more);
+        reach *= 2;
+    }
+    b.mul(before, sums)
+}
+
+/// The elements moved by some places along an axis.
+fn moved(b: &mut Builder, x: Value, axis: usize, by: i64, fill: Literal) -> Value {
+    let mut count = b.extents(x);
+    let size = (by.unsigned_abs() as usize).min(count[axis]);
+    let none = vec![0; count.len()];
+    let (mut start, mut low, mut high) = (none.clone(), none.clone(), none);
+    count[axis] -= size;
+    if by > 0 {
+        low[axis] = size;
+    } else {
+        (start[axis], high[axis]) = (size, size);
+    }
+    let kept = b.slice(x, &start, &count, &vec![1; count.len()]);
+    b.pad(kept, &low, &high, fill)
 }
 
 /// Each g_j is shared equally by the x_i with i ≤ j that equal the extreme so far.

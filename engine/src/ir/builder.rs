@@ -215,6 +215,7 @@ impl<'a> Builder<'a> {
         let shape = broadcast_shapes(&types)
             .unwrap_or_else(|| crate::bug!("cannot broadcast {} and {}", types[0], types[types.len() - 1]));
         let inputs: Vec<Value> = inputs.iter().map(|&v| self.broadcast_dims(v, &shape)).collect();
+        let op = if types.iter().all(|ty| ty.dtype == DType::Bool) { op.of_truth_values() } else { op };
         let dtype = op.result(&types.iter().map(|ty| ty.dtype).collect::<Vec<_>>());
         self.push(NodeOp::Scalar(op), inputs, Type { dtype, shape })
     }

@@ -222,6 +222,15 @@ impl Scalar {
         }
     }
 
+    /// The primitive for truth values: a sum holds where one of them does, a product where both do.
+    pub(super) fn of_truth_values(self) -> Scalar {
+        match self {
+            Scalar::Binary(Binary::Add) => Scalar::Binary(Binary::Or),
+            Scalar::Binary(Binary::Mul) => Scalar::Binary(Binary::And),
+            other => other,
+        }
+    }
+
     /// Number of operands.
     pub fn arity(&self) -> usize {
         match self {

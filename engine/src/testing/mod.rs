@@ -68,6 +68,15 @@ mod tests {
     }
 
     #[test]
+    fn no_number_is_near_an_infinite_one() {
+        let mut registry = Registry::new();
+        let form = OpForm::unary("large", "A large number.", DType::is_float, |x| x * 0.0 + 1e30);
+        let (x, y): (&[f64], &[f64]) = (&[1.0], &[f64::INFINITY]);
+        registry.add(form.example("of one", "large(a)", &[("f32[1]", x)], &[("f32[1]", y)]));
+        assert_eq!(examples(&registry).len(), 1);
+    }
+
+    #[test]
     fn a_wrong_gradient_is_found() {
         let registry = square(|x| x * x, Grad::rule(|b, call| vec![call.grads[0].map(|g| b.scale(g, -1.0))]));
         assert_eq!(examples(&registry), []);

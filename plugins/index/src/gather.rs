@@ -1,22 +1,22 @@
 //! Elements by number.
 
 use crate::indices::{expect_index, indices, masked, policy};
-use engine_core::ir::{Builder, Type, Value};
+use engine_core::ir::{Builder, Dim, Type, Value};
 use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// `y[…, i, …] = src[…, idx[…, i, …], …]`: one element per index with all other coordinates kept, as in PyTorch's
-/// gather. Extents agree except along the axis. The gradient adds up at the indices.
+/// gather. Along all other axes, there may be fewer indices than elements. The gradient adds up at the indices.
 pub fn gather() -> OpForm {
     OpForm::new("gather", "Reads one element per index along an axis, all other coordinates kept.")
         .follows_operands()
         .input("src", "the source")
-        .input("idx", "positions along the axis; shaped like the source, except along that axis")
+        .input("idx", "positions along the axis; along all others, no more than the source has")
         .attr(AttrSpec::int("axis", "the axis that is indexed", -1))
         .attrs(policy())
         .types(|types, attrs| {
             expect_index("gather", 1, &types[1])?;
             let axis = types[0].axis(attrs.int("axis"))?;
-            expect_alike("gather", &types[0], 1, &types[1], axis)?;
+            expect_within("gather", &types[0], 1, &types[1], axis)?;
             Ok(vec![types[1].with_dtype(types[0].dtype)])
         })
         .expand(|b, call| vec![gathered(b, call)])
@@ -27,11 +27,31 @@ pub fn gather() -> OpForm {
             &[("f32[2, 1]", &[2., 3.])],
         )
         .example(
+            "fewer indices than rows",
+            "gather(a, b, axis=1)",
+            &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[1, 3]", &[1., 0., 1.])],
+            &[("f32[1, 3]", &[2., 1., 2.])],
+        )
+        .example(
             "along columns",
             "gather(a, b, axis=0)",
             &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[1, 2]", &[1., 0.])],
             &[("f32[1, 2]", &[3., 2.])],
         )
+}
+
+/// Checks that `idx` has at most the extents of `whole`, except along `axis`.
+fn expect_within(op: &str, whole: &Type, operand: usize, idx: &Type, axis: usize) -> Result<(), TypeIssue> {
+    let fits = |other: usize| match (&whole.shape[other], &idx.shape[other]) {
+        (Dim::Fixed(whole), Dim::Fixed(idx)) => idx <= whole,
+        (whole, idx) => whole == idx,
+    };
+    if whole.rank() == idx.rank() && (0..whole.rank()).all(|other| other == axis || fits(other)) {
+        return Ok(());
+    }
+    Err(TypeIssue::new(format!("`{op}` of {whole} by {idx} along axis {axis}"))
+        .at(operand, format!("this is {idx}"))
+        .help("give as many axes, and along all other axes no more indices than elements"))
 }
 
 /// Checks that `idx` has the extents of `whole`, except along `axis`.
@@ -62,12 +82,21 @@ pub fn back(rank: usize, axis: usize) -> Vec<usize> {
     others.clone().take(axis).chain([rank - 1]).chain(others.skip(axis)).collect()
 }
 
+/// The part of the source that has the extents of the indices, except along the axis.
+fn within(b: &mut Builder, src: Value, idx: Value, axis: usize) -> Value {
+    let (whole, mut counts) = (b.extents(src), b.extents(idx));
+    counts[axis] = whole[axis];
+    let (start, step) = (vec![0; whole.len()], vec![1; whole.len()]);
+    if counts == whole { src } else { b.slice(src, &start, &counts, &step) }
+}
+
 fn gathered(b: &mut Builder, call: &Lowering) -> Value {
     let [src, idx] = [call.inputs[0], call.inputs[1]];
     let rank = b.ty(src).rank();
     let axis = checked(b.ty(src).axis(call.attrs.int("axis")));
     let idx = indices(b, idx, b.extents(src)[axis], call.attrs);
     let last = last(rank, axis);
+    let src = within(b, src, idx.at, axis);
     let rows = b.permute(src, &last);
     let at = b.permute(idx.at, &last);
     let y = b.gather(rows, at, rank - 1, rank - 1);

@@ -11,6 +11,7 @@ mod one_hot;
 mod pages;
 mod ragged;
 mod scatter;
+mod scatter_reduce;
 mod subscript;
 mod subtract_at_indices;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use one_hot::one_hot;
 pub use pages::{paged_gather, paged_scatter};
 pub use ragged::ragged_gather;
 pub use scatter::{scatter, scatter_add};
+pub use scatter_reduce::scatter_reduce;
 pub use subtract_at_indices::subtract_at_indices;
 
 use engine_core::op::{OpForm, Plugin};
@@ -49,6 +51,7 @@ impl Plugin for Index {
             index(),
             scatter_add(),
             scatter(),
+            scatter_reduce(),
             index_put(),
             subtract_at_indices(),
             one_hot(),

@@ -80,6 +80,23 @@ pub fn expect_addable(op: &str, dtype: DType, combine: Combine) -> Result<(), Ty
     }
 }
 
+/// Checks that there is an index for each update, and that updates fit the base.
+pub fn expect_elements(
+    op: &str,
+    base: &Type,
+    idx: &Type,
+    updates: &Type,
+    axis: usize,
+) -> Result<(), TypeIssue> {
+    expect_updates(op, base, idx, updates, axis)?;
+    if idx.shape == updates.shape {
+        return Ok(());
+    }
+    Err(TypeIssue::new(format!("`{op}` of {updates} at {idx}"))
+        .at(1, format!("this is {idx}"))
+        .help("give one index for each update"))
+}
+
 fn expect_updates(op: &str, base: &Type, idx: &Type, updates: &Type, axis: usize) -> Result<(), TypeIssue> {
     let mismatch = |help: &str| {
         TypeIssue::new(format!("`{op}` of {updates} to {base} at {idx} along axis {axis}"))

@@ -7,16 +7,17 @@ use engine_core::ir::{Builder, Value};
 use engine_core::op::{Example, Registry};
 use engine_core::oracle::Oracle;
 use engine_core::testing;
+use engine_order::Order;
 
 type Tensor = (&'static str, Vec<f64>);
 
 #[test]
 fn examples_gradients_and_recorded_cases_hold() {
-    testing::assert_families(&[&Index], include_str!("../../../tests/examples/index.json"));
+    testing::assert_families(&[&Order, &Index], include_str!("../../../tests/examples/index.json"));
 }
 
 fn registry() -> Registry {
-    testing::registry(&[&Index])
+    testing::registry(&[&Order, &Index])
 }
 
 fn example(call: &'static str, inputs: &[Tensor], outputs: &[Tensor]) -> Example {

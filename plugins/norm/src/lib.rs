@@ -45,11 +45,12 @@ mod tests {
     use super::*;
     use engine_core::testing;
     use engine_index::Index;
+    use engine_order::Order;
     use engine_reduce::Reduce;
 
     #[test]
     fn examples_gradients_and_recorded_cases_hold() {
         let cases = include_str!("../../../tests/examples/norm.json");
-        testing::assert_families(&[&Index, &Reduce, &Norm], cases);
+        testing::assert_families(&[&Index, &Order, &Reduce, &Norm], cases);
     }
 }

@@ -5,9 +5,11 @@
 
 mod axis;
 mod nearest;
+mod quantile;
 mod rank;
 mod rank_words;
 mod recall;
+mod searchsorted;
 mod select;
 mod sort;
 mod sort_gpu;
@@ -20,7 +22,9 @@ mod topk_gpu;
 mod topk_rows;
 
 pub use nearest::nearest;
+pub use quantile::{kthvalue, median, quantile};
 pub use recall::recall;
+pub use searchsorted::{bucketize, searchsorted};
 pub use sort::{argsort, sort};
 pub use sort_rows::sort_rows;
 pub use topk::topk;
@@ -37,7 +41,19 @@ impl Plugin for Order {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        vec![sort(), argsort(), topk(), sort_rows(), topk_rows(), nearest()]
+        vec![
+            sort(),
+            argsort(),
+            topk(),
+            kthvalue(),
+            median(),
+            quantile(),
+            searchsorted(),
+            bucketize(),
+            sort_rows(),
+            topk_rows(),
+            nearest(),
+        ]
     }
 
     fn register(&self, registry: &mut Registry) {

@@ -60,8 +60,3 @@ pub fn keep(b: &mut Builder, reduced_x: Value, x: Value, axes: &[usize], keepdim
     let kept = reduced(b.ty(x), b.dtype(reduced_x), axes, keepdim).extents();
     b.reshape(reduced_x, &kept)
 }
-
-/// Whether the type is a number rather than a truth value.
-pub fn is_number(dtype: DType) -> bool {
-    dtype != DType::Bool
-}

@@ -3,20 +3,21 @@
 mod argmax;
 mod axes;
 mod bincount;
-mod cumsum;
 mod extremes;
 mod folds;
 mod l2_norm;
 mod log_sum_exp;
 mod loss;
 mod mean;
+mod norm;
+mod scans;
 mod softmax;
 mod spread;
 mod statistics;
+mod truth;
 
 pub use argmax::{argmax, argmin};
 pub use bincount::bincount;
-pub use cumsum::cumsum;
 pub use extremes::{max, min};
 pub use folds::{amax, amin, prod, sum};
 pub use l2_norm::rowwise_l2_norm;
@@ -26,9 +27,12 @@ pub use loss::{
     l1_loss, mse_loss, nll_loss, triplet_loss,
 };
 pub use mean::mean;
+pub use norm::norm;
+pub use scans::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use softmax::{log_softmax, softmax};
 pub use spread::{std, var};
 pub use statistics::statistics;
+pub use truth::{all, any};
 
 use engine_core::op::{OpForm, Plugin};
 
@@ -51,12 +55,19 @@ impl Plugin for Reduce {
             min(),
             argmax(),
             argmin(),
+            any(),
+            all(),
             var(),
             std(),
             statistics(),
             rowwise_l2_norm(),
+            norm(),
             log_sum_exp(),
             cumsum(),
+            cumprod(),
+            cummax(),
+            cummin(),
+            logcumsumexp(),
             bincount(),
             softmax(),
             log_softmax(),

@@ -4,12 +4,14 @@ mod distributions;
 mod gumbel;
 #[cfg(test)]
 mod laws;
+mod multinomial;
 mod one_hot_argmax;
 mod sample_logits;
 mod sigmoid_bernoulli;
 
 pub use distributions::{normal, uniform};
 pub use gumbel::{gumbel_argmax, gumbel_softmax, sample_gumbel};
+pub use multinomial::multinomial;
 pub use one_hot_argmax::one_hot_argmax;
 pub use sample_logits::sample_logits;
 pub use sigmoid_bernoulli::sigmoid_bernoulli;
@@ -32,6 +34,7 @@ impl Plugin for Sample {
             gumbel_argmax(),
             gumbel_argmax().alias("categorical_sample", "categorical_sample(a, b)"),
             gumbel_softmax(),
+            multinomial(),
             one_hot_argmax(),
             sigmoid_bernoulli(),
             sample_logits(),
@@ -199,6 +202,36 @@ mod tests {
             let again = drawn(call, rows.clone(), ("i32[1000, 20]", 20_000), 1);
             assert_eq!(first == again, law.contains(&1.0), "{call}");
         }
+    }
+
+    /// The second class follows the weights of those that are left.
+    #[test]
+    fn classes_drawn_without_replacement_differ_and_follow_their_weights() {
+        let weights = [1.0, 0.0, 2.0, 5.0];
+        let rows = ("f32[20000, 4]", weights.repeat(20_000));
+        let call = "multinomial(a, num_samples=2)";
+        let pairs = drawn(call, rows.clone(), ("i32[20000, 2]", 40_000), 0);
+        for (first, w) in weights.iter().enumerate() {
+            for (second, v) in weights.iter().enumerate() {
+                let hits = pairs.chunks(2).filter(|pair| **pair == [first as f64, second as f64]).count();
+                let law = if first == second { 0.0 } else { w / 8.0 * v / (8.0 - w) };
+                assert!(is_likely(hits, 20_000, law), "{hits} times {first}, {second}");
+            }
+        }
+        assert_ne!(pairs, drawn(call, rows.clone(), ("i32[20000, 2]", 40_000), 1));
+        let again =
+            drawn("multinomial(a, num_samples=1, replacement=true)", rows, ("i32[20000, 1]", 20_000), 0);
+        for (class, w) in weights.iter().enumerate() {
+            let hits = again.iter().filter(|&&y| y == class as f64).count();
+            assert!(is_likely(hits, 20_000, w / 8.0), "{hits} times {class}");
+        }
+    }
+
+    #[test]
+    fn no_class_is_drawn_where_none_of_positive_weight_is_left() {
+        let rows = ("f32[2, 3]", vec![0.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
+        let classes = drawn("multinomial(a, num_samples=2)", rows, ("i32[2, 2]", 4), 0);
+        assert_eq!(classes, [1.0, -1.0, -1.0, -1.0]);
     }
 
     #[test]

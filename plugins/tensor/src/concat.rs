@@ -93,9 +93,9 @@ fn mismatch(types: &[Type], i: usize, axis: usize) -> TypeIssue {
         .help("types must agree except in that extent, which must be a number")
 }
 
-/// Each part is padded to the whole extent, and the result selects by position. It keeps every bit, whereas a sum would
+/// Parts joined along an axis. Each part is padded to the whole extent, and the result selects by position. It keeps every bit, whereas a sum would
 /// lose the sign of -0.
-fn join(b: &mut Builder, parts: &[Value], axis: usize) -> Value {
+pub fn join(b: &mut Builder, parts: &[Value], axis: usize) -> Value {
     let extents: Vec<usize> = parts.iter().map(|&part| b.extents(part)[axis]).collect();
     let total: usize = extents.iter().sum();
     let mut whole = b.ty(parts[0]).clone();

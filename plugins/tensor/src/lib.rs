@@ -2,6 +2,7 @@
 
 mod broadcast_to;
 mod concat;
+mod einsum;
 mod factories;
 mod gates;
 mod gemm;
@@ -10,13 +11,16 @@ mod linear;
 mod lstm_cell;
 mod matmul;
 mod permute;
+mod repeat;
 mod reshape;
 mod ring;
 mod slice;
+mod triangles;
 mod weighted_sum;
 
 pub use broadcast_to::broadcast_to;
 pub use concat::{concat, stack};
+pub use einsum::einsum;
 pub use factories::{arange, full, ones, zeros};
 pub use gemm::{addmm, gemm};
 pub use gru_cell::gru_cell;
@@ -24,9 +28,11 @@ pub use linear::linear;
 pub use lstm_cell::lstm_cell;
 pub use matmul::{matmul, mm};
 pub use permute::{permute, transpose};
+pub use repeat::{meshgrid, repeat, repeat_interleave, roll, tile};
 pub use reshape::{flatten, reshape};
 pub use ring::ring_push;
 pub use slice::{select, slice};
+pub use triangles::{diag, eye, tril, triu};
 pub use weighted_sum::weighted_sum;
 
 use engine_core::op::{OpForm, Plugin};
@@ -45,12 +51,21 @@ impl Plugin for Tensor {
             ones(),
             full(),
             arange(),
+            eye(),
+            meshgrid(),
             reshape(),
             reshape().alias("view", "view(a, shape=[2, 3])"),
             flatten(),
             transpose(),
             permute(),
             broadcast_to(),
+            repeat(),
+            tile(),
+            repeat_interleave(),
+            roll(),
+            tril(),
+            triu(),
+            diag(),
             slice(),
             select(),
             concat(),
@@ -62,6 +77,7 @@ impl Plugin for Tensor {
             addmm(),
             linear(),
             weighted_sum(),
+            einsum(),
             gru_cell(),
             lstm_cell(),
         ]

@@ -72,12 +72,16 @@ impl<'t> Piece<'t> {
 
     /// The characters that are not part of a string.
     fn plain_chars(&self) -> impl Iterator<Item = (usize, char)> + use<'t> {
-        let (mut in_string, mut escaped) = (false, false);
+        let (mut open, mut escaped) = (None, false);
         self.text.char_indices().filter(move |&(_, c)| {
-            let is_plain = !in_string && c != '"';
-            let is_quote = c == '"' && !escaped;
-            escaped = in_string && c == '\\' && !escaped;
-            in_string ^= is_quote;
+            let is_quote = matches!(c, '"' | '\'') && !escaped;
+            let is_plain = open.is_none() && !is_quote;
+            escaped = open.is_some() && c == '\\' && !escaped;
+            open = match open {
+                None if is_quote => Some(c),
+                Some(quote) if is_quote && quote == c => None,
+                unchanged => unchanged,
+            };
             is_plain
         })
     }

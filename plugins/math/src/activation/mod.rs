@@ -6,6 +6,7 @@ mod elu;
 mod gelu;
 mod mish;
 mod reach;
+mod rectified;
 mod selu;
 mod sigmoid;
 mod silu;
@@ -20,9 +21,13 @@ pub(crate) fn ops() -> Vec<OpForm> {
         clipped::relu(),
         clipped::relu6(),
         clipped::relu_squared(),
+        rectified::leaky_relu(),
+        rectified::prelu(),
         sigmoid::sigmoid(),
         clipped::hardsigmoid(),
         silu::silu(),
+        rectified::hardswish(),
+        rectified::glu(),
         mish::mish(),
         gelu::gelu(),
         selu::selu(),

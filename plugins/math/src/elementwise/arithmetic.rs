@@ -4,9 +4,9 @@ use crate::takes;
 use engine_core::ir::DType;
 use engine_core::op::OpForm;
 
-/// `a + b`. Integers wrap around.
+/// `a + b`. Integers wrap around. Truth values have no 2: their sum holds where one of them does.
 pub fn add() -> OpForm {
-    OpForm::binary("add", "Adds two tensors.", takes::numbers, |a, b| a + b).example(
+    OpForm::binary("add", "Adds two tensors.", takes::anything, |a, b| a + b).example(
         "a row is added to every row",
         "add(a, b)",
         &[("f32[2, 3]", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), ("f32[3]", &[10.0, 20.0, 30.0])],
@@ -25,14 +25,15 @@ pub fn sub() -> OpForm {
         )
 }
 
-/// `a · b`. Integers wrap around.
+/// `a · b`. Integers wrap around. The product of truth values holds where both do.
 pub fn mul() -> OpForm {
-    OpForm::binary("mul", "Multiplies two tensors element by element.", takes::numbers, |a, b| a * b).example(
-        "element by element",
-        "mul(a, b)",
-        &[("f32[3]", &[1.5, -2.0, 0.25]), ("f32[3]", &[4.0, 0.5, -1.0])],
-        &[("f32[3]", &[6.0, -1.0, -0.25])],
-    )
+    OpForm::binary("mul", "Multiplies two tensors element by element.", takes::anything, |a, b| a * b)
+        .example(
+            "element by element",
+            "mul(a, b)",
+            &[("f32[3]", &[1.5, -2.0, 0.25]), ("f32[3]", &[4.0, 0.5, -1.0])],
+            &[("f32[3]", &[6.0, -1.0, -0.25])],
+        )
 }
 
 /// `a / b`. Floats follow IEEE: `x / 0` is infinite, `0 / 0` is NaN. Integers divide towards zero, and a divisor
@@ -89,7 +90,7 @@ pub fn pow() -> OpForm {
 
 /// The larger element; NaN if either is NaN. Where both are equal the gradient goes to `a`.
 pub fn maximum() -> OpForm {
-    OpForm::binary("maximum", "Takes the larger of two elements; NaN wins.", takes::numbers, |a, b| a.max(b))
+    OpForm::binary("maximum", "Takes the larger of two elements; NaN wins.", takes::anything, |a, b| a.max(b))
         .example(
             "NaN wins over numbers",
             "maximum(a, b)",
@@ -100,13 +101,15 @@ pub fn maximum() -> OpForm {
 
 /// The smaller element; NaN if either is NaN. Where both are equal the gradient goes to `a`.
 pub fn minimum() -> OpForm {
-    OpForm::binary("minimum", "Takes the smaller of two elements; NaN wins.", takes::numbers, |a, b| a.min(b))
-        .example(
-            "NaN wins over numbers",
-            "minimum(a, b)",
-            &[("f32[4]", &[1.0, f64::NAN, 3.0, -1.0]), ("f32[4]", &[2.0, 0.0, f64::NAN, -2.0])],
-            &[("f32[4]", &[1.0, f64::NAN, f64::NAN, -2.0])],
-        )
+    OpForm::binary("minimum", "Takes the smaller of two elements; NaN wins.", takes::anything, |a, b| {
+        a.min(b)
+    })
+    .example(
+        "NaN wins over numbers",
+        "minimum(a, b)",
+        &[("f32[4]", &[1.0, f64::NAN, 3.0, -1.0]), ("f32[4]", &[2.0, 0.0, f64::NAN, -2.0])],
+        &[("f32[4]", &[1.0, f64::NAN, f64::NAN, -2.0])],
+    )
 }
 
 /// `-x`.

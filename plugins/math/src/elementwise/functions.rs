@@ -1,7 +1,8 @@
 //! Exponentials, roots, trigonometric and error functions.
 
-use engine_core::ir::DType;
-use engine_core::op::OpForm;
+use engine_core::ir::{DType, E};
+use engine_core::op::{Grad, OpForm};
+use std::f64::consts::{LN_2, LN_10, SQRT_2};
 
 /// eˣ; beyond the largest float it is infinite.
 pub fn exp() -> OpForm {
@@ -56,6 +57,57 @@ pub fn log1p() -> OpForm {
         &[("f32[3]", &[1e-06, 0.5, -1.0])],
         &[("f32[3]", &[9.999994974755786e-07, 0.4054651081081644, f64::NEG_INFINITY])],
     )
+}
+
+/// 2ˣ; beyond the largest float it is infinite. The gradient is g·y·ln 2.
+pub fn exp2() -> OpForm {
+    OpForm::unary("exp2", "Raises 2 to the power of each element.", DType::is_float, |x| E::from(2.0).pow(x))
+        .grad(Grad::by_result(|y, g| g * y * LN_2))
+        .example(
+            "whole powers are exact",
+            "exp2(a)",
+            &[("f32[4]", &[3.0, 0.5, -2.0, 2000.0])],
+            &[("f32[4]", &[8.0, SQRT_2, 0.25, f64::INFINITY])],
+        )
+}
+
+/// The logarithm to base 2: -∞ at 0, NaN below. That of a power of 2 is a whole number.
+pub fn log2() -> OpForm {
+    OpForm::unary("log2", "Takes the logarithm to base 2 of each element.", DType::is_float, |x| {
+        logarithm(x, 2.0)
+    })
+    .grad(Grad::by_operand(|x, g| g / (x * LN_2)))
+    .tested_on(0.5, 3.0)
+    .example(
+        "minus infinity at zero, NaN below",
+        "log2(a)",
+        &[("f32[4]", &[8.0, 7.0, 0.0, -1.0])],
+        &[("f32[4]", &[3.0, 2.807354922057604, f64::NEG_INFINITY, f64::NAN])],
+    )
+}
+
+/// The logarithm to base 10: -∞ at 0, NaN below. That of a power of 10 is a whole number.
+pub fn log10() -> OpForm {
+    OpForm::unary("log10", "Takes the logarithm to base 10 of each element.", DType::is_float, |x| {
+        logarithm(x, 10.0)
+    })
+    .grad(Grad::by_operand(|x, g| g / (x * LN_10)))
+    .tested_on(0.5, 3.0)
+    .example(
+        "minus infinity at zero, NaN below",
+        "log10(a)",
+        &[("f32[4]", &[1000.0, 7.0, 0.0, -1.0])],
+        &[("f32[4]", &[3.0, 0.8450980400142568, f64::NEG_INFINITY, f64::NAN])],
+    )
+}
+
+/// A multiple of the natural logarithm is rounded twice. Powers of the base get the whole number itself, so that `floor`
+/// of the result is right. Subnormal numbers may equal a power that is not near.
+fn logarithm(x: E, base: f64) -> E {
+    let rounded = x.log() * base.ln().recip();
+    let whole = rounded.round();
+    let is_near = (whole - rounded).abs().lt(1e-4);
+    E::select(is_near & E::from(base).pow(whole).eq(x), whole, rounded)
 }
 
 /// √x; NaN below 0. The gradient g/(2y) is infinite at 0.

@@ -105,11 +105,18 @@ pub fn reduce(
     attrs: &Attrs,
 ) -> Value {
     let weight = row_weight(b, loss, targets, weights);
+    let loss = weighted(b, loss, weight.filter(|_| weights.is_some()));
+    averaged(b, loss, weight, attrs)
+}
+
+/// Losses times the weights of their rows.
+pub fn weighted(b: &mut Builder, loss: Value, weight: Option<Value>) -> Value {
+    weight.map_or(loss, |weight| b.mul(loss, weight))
+}
+
+/// Reduces weighted losses. The mean is their sum over that of the weights, which are 1 if they are missing.
+pub fn averaged(b: &mut Builder, loss: Value, weight: Option<Value>, attrs: &Attrs) -> Value {
     let axes: Vec<usize> = (0..b.ty(loss).rank()).collect();
-    let loss = match (weights, weight) {
-        (Some(_), Some(weight)) => b.mul(loss, weight),
-        _ => loss,
-    };
     match attrs.str("reduction") {
         "none" => loss,
         "sum" => b.sum(loss, &axes),
@@ -125,7 +132,7 @@ pub fn reduce(
 }
 
 /// The weight of each row. `None` if every weight is 1.
-fn row_weight(b: &mut Builder, loss: Value, targets: &Targets, weights: Option<Value>) -> Option<Value> {
+pub fn row_weight(b: &mut Builder, loss: Value, targets: &Targets, weights: Option<Value>) -> Option<Value> {
     let dtype = b.dtype(loss);
     let Some(weights) = weights else { return targets.counts.map(|counts| b.cast(counts, dtype)) };
     let weights = b.cast(weights, dtype);
