@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use engine_core::ir::Symbol;
 use engine_core::pipeline::Given;
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::Session;
 
 use super::form::Form;
-use super::values::{parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads};
+use super::values::{parse_dim, parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads};
 use crate::devices::Choice;
 
 const EXIT_CODES: &str = "\
@@ -75,6 +76,8 @@ pub(super) enum Command {
     Bench(BenchArgs),
     /// Time every kernel of a pipeline and say what limits it
     Profile(ProfileArgs),
+    /// Make a graph and a file of weights of an ONNX model
+    Import(ImportArgs),
     /// Make a graph or a plugin to start from
     New(NewArgs),
     /// Print the completions of a shell: source <(engine completions bash)
@@ -371,6 +374,22 @@ pub(super) struct SelftestArgs {
     /// Only ops whose name contains this
     #[arg(long, value_name = "NAME")]
     pub(super) filter: Option<String>,
+}
+
+#[derive(Args)]
+pub(super) struct ImportArgs {
+    /// The model, with its data in the same folder
+    #[arg(value_name = "MODEL.onnx")]
+    pub(super) model: PathBuf,
+    /// The graph; its weights go beside it, as .safetensors. By default, both are named after the model, in the present
+    /// folder
+    #[arg(short, long, value_name = "GRAPH.ron")]
+    pub(super) output: Option<PathBuf>,
+    /// Give an open extent of the model a number, as in batch=8
+    #[arg(long, value_name = "NAME=N", value_parser = parse_dim)]
+    pub(super) dim: Vec<(Symbol, usize)>,
+    #[command(flatten)]
+    pub(super) force: ForceArgs,
 }
 
 #[derive(Args)]

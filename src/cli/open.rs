@@ -10,9 +10,12 @@ use engine_core::diag::{Diagnostics, FileId, Sources, Span, nearest};
 use engine_core::front;
 use engine_core::op::Registry;
 use engine_core::pipeline::{LoadStage, Pipeline, Stage};
-use engine_runtime::session::{SessionError, StageFault};
+use engine_runtime::session::{Session, SessionError, StageFault};
+use engine_runtime::tensor::HostTensor;
+use indexmap::IndexMap;
 
 use super::args::GraphArgs;
+use super::import::{is_model, read_model};
 use super::output::{Failure, complain, render};
 
 /// A limit above the size of any graph, since a device never ends.
@@ -25,6 +28,8 @@ const MOST_SHOWN: usize = 400;
 pub(super) struct Opened {
     /// The pipeline.
     pub(super) pipeline: Arc<Pipeline>,
+    /// The parameters of an ONNX model, by name.
+    pub(super) weights: IndexMap<String, HostTensor>,
     sources: Sources,
     /// Its settings as (path, value), overrides included.
     pub(super) settings: Vec<(String, String)>,
@@ -34,7 +39,13 @@ pub(super) struct Opened {
 pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, Failure> {
     let mut sources = Sources::new();
     let mut diagnostics = Diagnostics::new();
-    let graph = add(&mut sources, &args.graph, &mut diagnostics)?;
+    let (graph, weights) = match is_model(&args.graph) {
+        false => (add(&mut sources, &args.graph, &mut diagnostics)?, IndexMap::new()),
+        true => {
+            let model = read_model(&args.graph, &[], registry)?;
+            (sources.add(args.graph.display().to_string(), model.text(None)), model.weights)
+        }
+    };
     let plugins = args.changes.plugin.iter().map(|path| add(&mut sources, path, &mut diagnostics));
     let plugins = plugins.collect::<Result<Vec<FileId>, Failure>>()?;
     let pipeline = match diagnostics.has_errors() {
@@ -49,13 +60,18 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
             }
             let settings = front::settings(&sources, graph, &args.changes.set).into_iter();
             let settings = settings.map(|(path, value)| (path, message(&value, MOST_SHOWN))).collect();
-            Ok(Opened { pipeline: Arc::new(pipeline), sources, settings })
+            Ok(Opened { pipeline: Arc::new(pipeline), weights, sources, settings })
         }
         None => Err(Failure::diagnostics(text)),
     }
 }
 
 impl Opened {
+    /// Gives a session the parameters of the model.
+    pub(super) fn fill(&self, session: &mut Session) -> Result<(), SessionError> {
+        session.set_parameters(self.weights.clone()).map(drop)
+    }
+
     /// The pipeline with these of its stages alone, or with all if there are none.
     pub(super) fn only(self, stages: &[String]) -> Result<Self, Failure> {
         let mut pipeline = Pipeline::clone(&self.pipeline);

@@ -49,6 +49,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
         let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry.clone(), options);
         let session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), IndexMap::new());
         let mut session = session.map_err(|error| opened.failure(error))?;
+        opened.fill(&mut session)?;
         if let Some(path) = &args.load {
             session.load(path)?.iter().for_each(|note| remark(format!("note: {note}")));
         }
@@ -100,7 +101,7 @@ fn predict_stage(opened: &Opened) -> Result<(&Symbol, &PredictStage), Failure> {
 
 /// Fails if there are parameters but no checkpoint, since they would have their initial values.
 fn expect_checkpoint(opened: &Opened, args: &PredictArgs) -> Result<(), Failure> {
-    match args.load.is_none() && !opened.pipeline.params.is_empty() {
+    match args.load.is_none() && !opened.pipeline.params.is_empty() && opened.weights.is_empty() {
         true => {
             Err(Failure::graph("the pipeline has parameters; `--load CKPT` gives them their trained values"))
         }

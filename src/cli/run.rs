@@ -179,6 +179,7 @@ fn run_on(
     let is_watched = progress.shows_numbers() || args.log.is_some() || has_page;
     let planner = if is_watched { planner.reporting_norm() } else { planner };
     let mut session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), sets)?;
+    opened.fill(&mut session)?;
     args.residency.apply(&mut session);
     for (input, value) in &args.inputs.input {
         session.give(input, value.clone())?;

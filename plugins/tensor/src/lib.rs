@@ -17,7 +17,7 @@ mod weighted_sum;
 
 pub use broadcast_to::broadcast_to;
 pub use concat::{concat, stack};
-pub use factories::{arange, full, ones, zeros};
+pub use factories::{arange, full, iota, ones, zeros};
 pub use gemm::{addmm, gemm};
 pub use gru_cell::gru_cell;
 pub use linear::linear;
@@ -45,6 +45,7 @@ impl Plugin for Tensor {
             ones(),
             full(),
             arange(),
+            iota(),
             reshape(),
             reshape().alias("view", "view(a, shape=[2, 3])"),
             flatten(),

@@ -1,0 +1,214 @@
+//! A model as a whole: its opset, inputs and outputs.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use bytes::Bytes;
+use engine_core::diag::{Diagnostic, nearest};
+use engine_core::ir::{Dim, Symbol, Type};
+use engine_core::op::Registry;
+use prost::Message;
+
+use crate::fault::{broken, unsupported};
+use crate::inline::inlined;
+use crate::node::malformed;
+use crate::proto::{DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto};
+use crate::special;
+use crate::table;
+use crate::table::expression;
+use crate::tensor::dtype_of;
+use crate::translate::Translation;
+use crate::values::Param;
+use crate::write::Parts;
+
+/// The oldest opset that is read.
+pub const OLDEST_OPSET: i64 = 7;
+/// The newest opset that is read.
+pub const NEWEST_OPSET: i64 = 23;
+
+/// A model that has become a pipeline.
+pub struct Imported {
+    parts: Parts,
+}
+
+impl Imported {
+    /// The text of the pipeline, whose parameters a stage loads from that file.
+    pub fn text(&self, weights: Option<&str>) -> String {
+        self.parts.text(weights)
+    }
+
+    /// The parameters, in the order of their first use.
+    pub fn params(&self) -> &[Param] {
+        &self.parts.params
+    }
+
+    /// The names of the model's outputs, and of their nodes.
+    pub fn outputs(&self) -> &[(String, String)] {
+        &self.parts.outputs
+    }
+
+    /// The number of nodes of the pipeline.
+    pub fn n_nodes(&self) -> usize {
+        self.parts.nodes.len()
+    }
+}
+
+/// Reads a model. `path` is its place, which external data must not leave; `dims` gives open extents numbers.
+///
+/// # Errors
+/// If the bytes are no sound model, or a part of it has no translation.
+pub fn import(bytes: Vec<u8>, path: &Path, dims: &[(Symbol, usize)], registry: &Registry) -> Result<Imported, Diagnostic> {
+    let model = ModelProto::decode(Bytes::from(bytes)).map_err(|error| malformed("the model", &error))?;
+    let opset = opset_of(&model.opset_import)?;
+    let graph = model.graph.ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
+    let mut of = Translation::new(registry, opset, path.parent().map(or_here), dims);
+    let outputs = reserve_outputs(&graph);
+    of.initializers(&graph)?;
+    let inputs = inputs(&mut of, &graph)?;
+    of.nodes(&graph.node)?;
+    let (outputs, types) = finish(&mut of, outputs)?;
+    let kept: HashSet<String> = outputs.iter().map(|(_, node)| node.clone()).collect();
+    let nodes = inlined(of.values.nodes, &kept);
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let producer = if model.producer_name.is_empty() { String::new() } else { format!(", written by {}", one_line(&model.producer_name)) };
+    let origin = format!("Imported by `engine import` from {} (opset {opset}{producer}).", one_line(&file));
+    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let params = used_params(of.values.params, &nodes, &outputs);
+    Ok(Imported { parts: Parts { origin, name, inputs, params, nodes, outputs, types } })
+}
+
+/// The ops that are read, each with the opsets from which on it is read in a new form.
+pub fn ops() -> BTreeMap<&'static str, Vec<i64>> {
+    let mut ops: BTreeMap<&str, Vec<i64>> = special::names().map(|name| (name, vec![1])).collect();
+    for row in table::rows() {
+        ops.entry(&row.op).or_default().push(row.since);
+    }
+    ops
+}
+
+fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+/// A text of the model without line breaks.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(80).collect()
+}
+
+fn opset_of(imports: &[OperatorSetIdProto]) -> Result<i64, Diagnostic> {
+    let own = imports.iter().find(|import| import.domain.is_empty() || import.domain == "ai.onnx");
+    let version = own.map(|import| import.version).ok_or_else(|| broken("the model names no opset of ONNX", "the file is damaged, or no ONNX model"))?;
+    match (OLDEST_OPSET..=NEWEST_OPSET).contains(&version) {
+        true => Ok(version),
+        false => Err(unsupported(
+            format!("the model has opset {version}"),
+            format!("opsets {OLDEST_OPSET} to {NEWEST_OPSET} are read; `onnx.version_converter` converts models"),
+        )),
+    }
+}
+
+/// The names of the outputs.
+fn reserve_outputs(graph: &GraphProto) -> Vec<String> {
+    graph.output.iter().map(|output| output.name.clone()).collect()
+}
+
+/// Adds the inputs that no initializer fills.
+fn inputs(of: &mut Translation, graph: &GraphProto) -> Result<Vec<(String, Type)>, Diagnostic> {
+    let mut open: BTreeMap<String, Dim> = BTreeMap::new();
+    let mut inputs = vec![];
+    for input in graph.input.iter().filter(|input| !of.values.has(&input.name)).collect::<Vec<_>>() {
+        let ty = input_type(of, input, &mut open)?;
+        let name = of.values.names.unique(&input.name);
+        of.values.add_input(&input.name, &name, ty.clone());
+        inputs.push((name, ty));
+    }
+    let unknown = of.dims.iter().find(|(name, _)| !open.contains_key(&**name));
+    if let Some((name, _)) = unknown {
+        let known: Vec<&str> = open.keys().map(String::as_str).collect();
+        let help = match (nearest(name, known.iter().copied()), known.is_empty()) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, true) => "all extents of the model are numbers".to_owned(),
+            (None, false) => format!("there are {}", known.join(", ")),
+        };
+        return Err(unsupported(format!("--dim: the model has no open extent `{name}`"), help));
+    }
+    Ok(inputs)
+}
+
+fn input_type(
+    of: &mut Translation,
+    input: &ValueInfoProto,
+    open: &mut BTreeMap<String, Dim>,
+) -> Result<Type, Diagnostic> {
+    let what = format!("the input `{}`", input.name);
+    let tensor = input.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
+    let Some(TensorTypeProto { elem_type, shape: Some(shape) }) = tensor else {
+        return Err(unsupported(format!("{what} is no tensor with a known number of axes"), "export the model with tensors as inputs"));
+    };
+    let dtype = dtype_of(*elem_type, &what)?;
+    let extents = shape.dim.iter().enumerate().map(|(axis, dim)| extent(of, dim, (&input.name, axis), open));
+    let ty = Type { dtype, shape: extents.collect::<Result<_, _>>()? };
+    match ty.is_holdable() {
+        true => Ok(ty),
+        false => Err(broken(format!("{what} is {ty}, which no machine holds"), "the file is damaged; export the model again")),
+    }
+}
+
+/// An extent: a number, or a name that is valid in a pipeline.
+fn extent(
+    of: &mut Translation,
+    dim: &DimensionProto,
+    (input, axis): (&str, usize),
+    open: &mut BTreeMap<String, Dim>,
+) -> Result<Dim, Diagnostic> {
+    if let Some(n) = dim.dim_value {
+        let n = usize::try_from(n);
+        return n.map(Dim::Fixed).map_err(|_| broken(format!("the input `{input}` has a negative extent"), "the file is damaged; export the model again"));
+    }
+    let name = if dim.dim_param.is_empty() { format!("{input}_{axis}") } else { dim.dim_param.clone() };
+    if let Some(known) = open.get(&name) {
+        return Ok(known.clone());
+    }
+    let given = of.dims.iter().find(|(given, _)| **given == *name);
+    let dim = match given {
+        Some((_, n)) => Dim::Fixed(*n),
+        None => Dim::Named(of.values.names.unique(&name.replace(['.', ':', '/'], "_")).replace('.', "_").into()),
+    };
+    open.insert(name, dim.clone());
+    Ok(dim)
+}
+
+/// Outputs with their nodes, and the types of these.
+type Outputs = (Vec<(String, String)>, Vec<Type>);
+
+/// The nodes of the outputs. An output that is an input, a parameter or a number becomes a node.
+fn finish(of: &mut Translation, outputs: Vec<String>) -> Result<Outputs, Diagnostic> {
+    let (mut named, mut types): Outputs = (vec![], vec![]);
+    for output in outputs {
+        if !of.values.has(&output) {
+            return Err(broken(format!("no node gives the output `{output}`"), "the file is damaged; export the model again"));
+        }
+        let (mut node, ty) = of.values.tensor(&output)?;
+        let is_node = of.values.nodes.iter().any(|known| known.name == node);
+        if !is_node {
+            node = of.values.define(&output, expression(&format!("copy({node})")))?;
+        }
+        let label = match named.iter().any(|(label, _)| *label == output) {
+            true => return Err(broken(format!("the output `{output}` is named twice"), "the file is damaged; export the model again")),
+            false => output,
+        };
+        named.push((label, node));
+        types.push(ty);
+    }
+    match named.is_empty() {
+        true => Err(broken("the model has no outputs", "the file is damaged; export the model again")),
+        false => Ok((named, types)),
+    }
+}
+
+/// The parameters that nodes read.
+fn used_params(params: Vec<Param>, nodes: &[crate::values::Defined], outputs: &[(String, String)]) -> Vec<Param> {
+    let mut used: HashSet<String> = outputs.iter().map(|(_, node)| node.clone()).collect();
+    nodes.iter().for_each(|node| crate::inline::names(&node.expr, &mut |name| _ = used.insert(name.to_owned())));
+    params.into_iter().filter(|param| used.contains(&param.name)).collect()
+}

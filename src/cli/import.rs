@@ -1,0 +1,57 @@
+//! `engine import`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use engine_core::diag::{Diagnostic, Sources};
+use engine_core::ir::Symbol;
+use engine_core::op::Registry;
+use engine_runtime::checkpoint::Checkpoint;
+use engine_runtime::files;
+use engine_runtime::session::{Fault, SessionError};
+
+use super::args::ImportArgs;
+use super::file::{self, GRAPH};
+use super::output::{Failure, print};
+use crate::import::{self, Model};
+use crate::Engine;
+
+/// Whether a path names an ONNX model.
+pub(super) fn is_model(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "onnx")
+}
+
+/// Reads an ONNX model.
+pub(super) fn read_model(path: &Path, dims: &[(Symbol, usize)], registry: &Registry) -> Result<Model, Failure> {
+    let unreadable = |error| Failure::graph(format!("{} cannot be read: {error}", path.display()));
+    let (mut file, _): (File, u64) = files::open(path).map_err(unreadable)?;
+    let mut bytes = vec![];
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    import::model(path, bytes, dims, registry).map_err(|fault| refused(path, fault))
+}
+
+fn refused(path: &Path, fault: Diagnostic) -> Failure {
+    let message = format!("{}: {}", path.display(), fault.message);
+    Failure::diagnostic(Fault::Graph, Diagnostic { message, ..fault }, &Sources::new())
+}
+
+/// Writes a graph and its weights.
+pub(super) fn import(engine: &Engine, args: &ImportArgs) -> Result<(), Failure> {
+    let model = read_model(&args.model, &args.dim, &engine.registry)?;
+    let graph = args.output.clone().unwrap_or_else(|| {
+        PathBuf::from(args.model.file_name().unwrap_or_default()).with_extension("ron")
+    });
+    let weights = graph.with_extension("safetensors");
+    let text = model.text(Some(&weights.to_string_lossy()));
+    file::expect_room(&graph, &GRAPH, args.force.overwrite())?;
+    let (n_nodes, n_params) = (model.n_nodes(), model.weights.len());
+    if n_params > 0 {
+        let checkpoint = Checkpoint { tensors: model.weights, ..Checkpoint::default() };
+        checkpoint.write_over(&weights, args.force.overwrite()).map_err(SessionError::from)?;
+    }
+    file::write(&graph, (&GRAPH, args.force.overwrite()), &|file| file.write_all(text.as_bytes()))?;
+    let beside = if n_params == 0 { String::new() } else { format!(", {n_params} parameters in {}", weights.display()) };
+    print(format!("{}: {n_nodes} nodes{beside}", graph.display()));
+    Ok(())
+}

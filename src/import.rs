@@ -1,0 +1,63 @@
+//! Models of other tools as pipelines.
+
+use std::path::Path;
+
+use engine_core::diag::Diagnostic;
+use engine_core::ir::Symbol;
+use engine_core::op::Registry;
+use engine_onnx::{Imported, Param, import};
+use engine_runtime::tensor::{HostTensor, TensorError};
+use indexmap::IndexMap;
+
+use crate::Engine;
+
+/// A model that has become a pipeline.
+pub struct Model {
+    imported: Imported,
+    /// Its parameters by name.
+    pub weights: IndexMap<String, HostTensor>,
+}
+
+impl Model {
+    /// The text of the pipeline. If `weights` names a file, a stage loads the parameters from there.
+    pub fn text(&self, weights: Option<&str>) -> String {
+        self.imported.text(weights)
+    }
+
+    /// The names of the model's outputs, each with the name of its node.
+    pub fn outputs(&self) -> &[(String, String)] {
+        self.imported.outputs()
+    }
+
+    /// The number of nodes of the pipeline.
+    pub fn n_nodes(&self) -> usize {
+        self.imported.n_nodes()
+    }
+}
+
+impl Engine {
+    /// Reads the bytes of an ONNX model. `path` is its place: data in other files must lie in its folder. `dims` gives
+    /// numbers to extents that the model leaves open.
+    ///
+    /// # Errors
+    /// If the bytes are no sound model, or a part of it has no translation.
+    pub fn import(&self, path: &Path, bytes: Vec<u8>, dims: &[(Symbol, usize)]) -> Result<Model, Diagnostic> {
+        model(path, bytes, dims, &self.registry)
+    }
+}
+
+/// As [`Engine::import`], with these ops.
+pub(crate) fn model(
+    path: &Path,
+    bytes: Vec<u8>,
+    dims: &[(Symbol, usize)],
+    registry: &Registry,
+) -> Result<Model, Diagnostic> {
+    let imported = import(bytes, path, dims, registry)?;
+    let tensor = |Param { name, value }: &Param| {
+        Ok((name.clone(), HostTensor::from_bytes(value.dtype, &value.dims, &value.bytes)?))
+    };
+    let weights = imported.params().iter().map(tensor).collect::<Result<_, TensorError>>();
+    let weights = weights.unwrap_or_else(|error| engine_core::bug!("an imported tensor: {error}"));
+    Ok(Model { imported, weights })
+}
