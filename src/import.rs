@@ -19,9 +19,31 @@ pub struct Model {
 }
 
 impl Model {
-    /// The text of the pipeline. If `weights` names a file, a stage loads the parameters from there.
-    pub fn text(&self, weights: Option<&str>) -> String {
-        self.imported.text(weights)
+    /// The text of the pipeline. If `weights` names a file, a stage loads the parameters from there. `extents` has values
+    /// of extents that the model leaves open.
+    pub fn text(&self, weights: Option<&str>, extents: &[(Symbol, usize)]) -> String {
+        self.imported.text(weights, extents)
+    }
+
+    /// The open extents that values of inputs settle: input, shape.
+    pub fn extents<'s>(
+        &self,
+        shapes: impl IntoIterator<Item = (&'s str, &'s [usize])>,
+    ) -> Vec<(Symbol, usize)> {
+        let mut found = vec![];
+        for (input, shape) in shapes {
+            let Some((_, ty)) = self.imported.inputs().iter().find(|(name, _)| name == input) else {
+                continue;
+            };
+            let pairs = ty.shape.iter().zip(shape).filter(|_| ty.rank() == shape.len());
+            found.extend(pairs.filter_map(|(dim, &n)| Some((dim.name()?.clone(), n))));
+        }
+        found
+    }
+
+    /// The names of the inputs.
+    pub fn inputs(&self) -> impl Iterator<Item = &str> {
+        self.imported.inputs().iter().map(|(name, _)| name.as_str())
     }
 
     /// The names of the model's outputs, each with the name of its node.

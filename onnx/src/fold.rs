@@ -50,7 +50,11 @@ pub(crate) fn fold(node: &Node, inputs: &[Option<&Known>]) -> Option<Known> {
         "Expand" => expanded(x, given(1)?),
         "Range" => range(x, given(1)?, given(2)?),
         "ReduceProd" | "ReduceSum" | "ReduceMax" | "ReduceMin" => reduce(node, x, axes()),
-        "Size" => Some(Known { dtype: DType::I64, dims: vec![], elements: vec![Number::Int(x.elements.len() as i64)] }),
+        "Size" => Some(Known {
+            dtype: DType::I64,
+            dims: vec![],
+            elements: vec![Number::Int(x.elements.len() as i64)],
+        }),
         "ConstantOfShape" => filled(node, x),
         _ => None,
     }
@@ -76,10 +80,19 @@ fn modulo(is_c: bool, a: &Number, b: &Number) -> Option<Number> {
 }
 
 fn map(x: &Known, dtype: DType, function: impl Fn(&Number) -> Option<Number>) -> Option<Known> {
-    Some(Known { dtype, dims: x.dims.clone(), elements: x.elements.iter().map(function).collect::<Option<_>>()? })
+    Some(Known {
+        dtype,
+        dims: x.dims.clone(),
+        elements: x.elements.iter().map(function).collect::<Option<_>>()?,
+    })
 }
 
-fn zip(a: &Known, b: &Known, dtype: DType, function: impl Fn(&Number, &Number) -> Option<Number>) -> Option<Known> {
+fn zip(
+    a: &Known,
+    b: &Known,
+    dtype: DType,
+    function: impl Fn(&Number, &Number) -> Option<Number>,
+) -> Option<Known> {
     let dims = broadcast(&a.dims, &b.dims)?;
     let (a, b) = (to_dims(a, &dims)?, to_dims(b, &dims)?);
     let elements = a.elements.iter().zip(&b.elements).map(|(a, b)| function(a, b)).collect::<Option<_>>()?;
@@ -88,7 +101,8 @@ fn zip(a: &Known, b: &Known, dtype: DType, function: impl Fn(&Number, &Number) -
 
 fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
-    let extent = |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
+    let extent =
+        |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
     let joined = (0..rank).map(|axis| match (extent(a, axis), extent(b, axis)) {
         (1, n) | (n, 1) => Some(n),
         (n, m) => (n == m).then_some(n),
@@ -191,13 +205,15 @@ fn concat(inputs: &[Option<&Known>], axis: i64) -> Option<Known> {
         let n = part.elements.len() / outer.max(1);
         part.elements[at * n..(at + 1) * n].to_vec()
     };
-    let elements = (0..outer).flat_map(|at| parts.iter().map(move |part| chunk(part, at))).collect::<Vec<_>>();
+    let elements =
+        (0..outer).flat_map(|at| parts.iter().map(move |part| chunk(part, at))).collect::<Vec<_>>();
     Some(Known { dtype: first.dtype, dims, elements: elements.concat() })
 }
 
 fn gather(x: &Known, indices: &Known, axis: i64) -> Option<Known> {
     let axis = axis_of(axis, x.dims.len())?;
-    let positions = indices.ints()?.into_iter().map(|at| axis_of(at, x.dims[axis])).collect::<Option<Vec<_>>>()?;
+    let positions =
+        indices.ints()?.into_iter().map(|at| axis_of(at, x.dims[axis])).collect::<Option<Vec<_>>>()?;
     let found = picked(x, axis, &positions)?;
     let dims = [&x.dims[..axis], &indices.dims, &x.dims[axis + 1..]].concat();
     with_dims(&found, dims)

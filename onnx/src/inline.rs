@@ -15,7 +15,9 @@ const LONGEST_NAME: usize = 8;
 pub(crate) fn inlined(nodes: Vec<Defined>, kept: &HashSet<String>) -> Vec<Defined> {
     let nodes = needed(nodes, kept);
     let mut uses: HashMap<String, usize> = HashMap::new();
-    nodes.iter().for_each(|node| names(&node.expr, &mut |name| *uses.entry(owner(name).to_owned()).or_default() += 1));
+    nodes.iter().for_each(|node| {
+        names(&node.expr, &mut |name| *uses.entry(owner(name).to_owned()).or_default() += 1)
+    });
     let mut pending: HashMap<String, Expr> = HashMap::new();
     let mut done = vec![];
     for node in nodes {

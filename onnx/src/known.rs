@@ -138,8 +138,13 @@ impl Known {
         if n > MOST_ELEMENTS {
             return None;
         }
-        let elements = stored.bytes.chunks_exact(stored.dtype.size()).map(|bytes| number(bytes, stored.dtype));
-        Some(Known { dtype: stored.dtype, dims: stored.dims.clone(), elements: elements.collect::<Option<_>>()? })
+        let elements =
+            stored.bytes.chunks_exact(stored.dtype.size()).map(|bytes| number(bytes, stored.dtype));
+        Some(Known {
+            dtype: stored.dtype,
+            dims: stored.dims.clone(),
+            elements: elements.collect::<Option<_>>()?,
+        })
     }
 
     /// The one element.
@@ -154,7 +159,8 @@ impl Known {
 
     /// The tensor, unless an extent has a name.
     pub(crate) fn stored(&self) -> Option<Stored> {
-        let bytes = self.elements.iter().map(|number| bytes_of(number, self.dtype)).collect::<Option<Vec<_>>>()?;
+        let bytes =
+            self.elements.iter().map(|number| bytes_of(number, self.dtype)).collect::<Option<Vec<_>>>()?;
         Some(Stored { dtype: self.dtype, dims: self.dims.clone(), bytes: bytes.concat().into() })
     }
 }

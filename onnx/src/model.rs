@@ -12,7 +12,9 @@ use prost::Message;
 use crate::fault::{broken, unsupported};
 use crate::inline::inlined;
 use crate::node::malformed;
-use crate::proto::{DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto};
+use crate::proto::{
+    DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
+};
 use crate::special;
 use crate::table;
 use crate::table::expression;
@@ -32,9 +34,15 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// The text of the pipeline, whose parameters a stage loads from that file.
-    pub fn text(&self, weights: Option<&str>) -> String {
-        self.parts.text(weights)
+    /// The text of the pipeline. If `weights` names a file, a stage loads the parameters from there. `extents` has values
+    /// of extents that the model leaves open.
+    pub fn text(&self, weights: Option<&str>, extents: &[(Symbol, usize)]) -> String {
+        self.parts.text(weights, extents)
+    }
+
+    /// The inputs.
+    pub fn inputs(&self) -> &[(String, Type)] {
+        &self.parts.inputs
     }
 
     /// The parameters, in the order of their first use.
@@ -57,10 +65,17 @@ impl Imported {
 ///
 /// # Errors
 /// If the bytes are no sound model, or a part of it has no translation.
-pub fn import(bytes: Vec<u8>, path: &Path, dims: &[(Symbol, usize)], registry: &Registry) -> Result<Imported, Diagnostic> {
+pub fn import(
+    bytes: Vec<u8>,
+    path: &Path,
+    dims: &[(Symbol, usize)],
+    registry: &Registry,
+) -> Result<Imported, Diagnostic> {
     let model = ModelProto::decode(Bytes::from(bytes)).map_err(|error| malformed("the model", &error))?;
     let opset = opset_of(&model.opset_import)?;
-    let graph = model.graph.ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
+    let graph = model
+        .graph
+        .ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
     let mut of = Translation::new(registry, opset, path.parent().map(or_here), dims);
     let outputs = reserve_outputs(&graph);
     of.initializers(&graph)?;
@@ -70,7 +85,11 @@ pub fn import(bytes: Vec<u8>, path: &Path, dims: &[(Symbol, usize)], registry: &
     let kept: HashSet<String> = outputs.iter().map(|(_, node)| node.clone()).collect();
     let nodes = inlined(of.values.nodes, &kept);
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let producer = if model.producer_name.is_empty() { String::new() } else { format!(", written by {}", one_line(&model.producer_name)) };
+    let producer = if model.producer_name.is_empty() {
+        String::new()
+    } else {
+        format!(", written by {}", one_line(&model.producer_name))
+    };
     let origin = format!("Imported by `engine import` from {} (opset {opset}{producer}).", one_line(&file));
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let params = used_params(of.values.params, &nodes, &outputs);
@@ -97,12 +116,16 @@ fn one_line(text: &str) -> String {
 
 fn opset_of(imports: &[OperatorSetIdProto]) -> Result<i64, Diagnostic> {
     let own = imports.iter().find(|import| import.domain.is_empty() || import.domain == "ai.onnx");
-    let version = own.map(|import| import.version).ok_or_else(|| broken("the model names no opset of ONNX", "the file is damaged, or no ONNX model"))?;
+    let version = own
+        .map(|import| import.version)
+        .ok_or_else(|| broken("the model names no opset of ONNX", "the file is damaged, or no ONNX model"))?;
     match (OLDEST_OPSET..=NEWEST_OPSET).contains(&version) {
         true => Ok(version),
         false => Err(unsupported(
             format!("the model has opset {version}"),
-            format!("opsets {OLDEST_OPSET} to {NEWEST_OPSET} are read; `onnx.version_converter` converts models"),
+            format!(
+                "opsets {OLDEST_OPSET} to {NEWEST_OPSET} are read; `onnx.version_converter` converts models"
+            ),
         )),
     }
 }
@@ -143,14 +166,20 @@ fn input_type(
     let what = format!("the input `{}`", input.name);
     let tensor = input.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
     let Some(TensorTypeProto { elem_type, shape: Some(shape) }) = tensor else {
-        return Err(unsupported(format!("{what} is no tensor with a known number of axes"), "export the model with tensors as inputs"));
+        return Err(unsupported(
+            format!("{what} is no tensor with a known number of axes"),
+            "export the model with tensors as inputs",
+        ));
     };
     let dtype = dtype_of(*elem_type, &what)?;
     let extents = shape.dim.iter().enumerate().map(|(axis, dim)| extent(of, dim, (&input.name, axis), open));
     let ty = Type { dtype, shape: extents.collect::<Result<_, _>>()? };
     match ty.is_holdable() {
         true => Ok(ty),
-        false => Err(broken(format!("{what} is {ty}, which no machine holds"), "the file is damaged; export the model again")),
+        false => Err(broken(
+            format!("{what} is {ty}, which no machine holds"),
+            "the file is damaged; export the model again",
+        )),
     }
 }
 
@@ -163,7 +192,12 @@ fn extent(
 ) -> Result<Dim, Diagnostic> {
     if let Some(n) = dim.dim_value {
         let n = usize::try_from(n);
-        return n.map(Dim::Fixed).map_err(|_| broken(format!("the input `{input}` has a negative extent"), "the file is damaged; export the model again"));
+        return n.map(Dim::Fixed).map_err(|_| {
+            broken(
+                format!("the input `{input}` has a negative extent"),
+                "the file is damaged; export the model again",
+            )
+        });
     }
     let name = if dim.dim_param.is_empty() { format!("{input}_{axis}") } else { dim.dim_param.clone() };
     if let Some(known) = open.get(&name) {
@@ -172,7 +206,9 @@ fn extent(
     let given = of.dims.iter().find(|(given, _)| **given == *name);
     let dim = match given {
         Some((_, n)) => Dim::Fixed(*n),
-        None => Dim::Named(of.values.names.unique(&name.replace(['.', ':', '/'], "_")).replace('.', "_").into()),
+        None => {
+            Dim::Named(of.values.names.unique(&name.replace(['.', ':', '/'], "_")).replace('.', "_").into())
+        }
     };
     open.insert(name, dim.clone());
     Ok(dim)
@@ -186,7 +222,10 @@ fn finish(of: &mut Translation, outputs: Vec<String>) -> Result<Outputs, Diagnos
     let (mut named, mut types): Outputs = (vec![], vec![]);
     for output in outputs {
         if !of.values.has(&output) {
-            return Err(broken(format!("no node gives the output `{output}`"), "the file is damaged; export the model again"));
+            return Err(broken(
+                format!("no node gives the output `{output}`"),
+                "the file is damaged; export the model again",
+            ));
         }
         let (mut node, ty) = of.values.tensor(&output)?;
         let is_node = of.values.nodes.iter().any(|known| known.name == node);
@@ -194,7 +233,12 @@ fn finish(of: &mut Translation, outputs: Vec<String>) -> Result<Outputs, Diagnos
             node = of.values.define(&output, expression(&format!("copy({node})")))?;
         }
         let label = match named.iter().any(|(label, _)| *label == output) {
-            true => return Err(broken(format!("the output `{output}` is named twice"), "the file is damaged; export the model again")),
+            true => {
+                return Err(broken(
+                    format!("the output `{output}` is named twice"),
+                    "the file is damaged; export the model again",
+                ));
+            }
             false => output,
         };
         named.push((label, node));
@@ -207,8 +251,14 @@ fn finish(of: &mut Translation, outputs: Vec<String>) -> Result<Outputs, Diagnos
 }
 
 /// The parameters that nodes read.
-fn used_params(params: Vec<Param>, nodes: &[crate::values::Defined], outputs: &[(String, String)]) -> Vec<Param> {
+fn used_params(
+    params: Vec<Param>,
+    nodes: &[crate::values::Defined],
+    outputs: &[(String, String)],
+) -> Vec<Param> {
     let mut used: HashSet<String> = outputs.iter().map(|(_, node)| node.clone()).collect();
-    nodes.iter().for_each(|node| crate::inline::names(&node.expr, &mut |name| _ = used.insert(name.to_owned())));
+    nodes
+        .iter()
+        .for_each(|node| crate::inline::names(&node.expr, &mut |name| _ = used.insert(name.to_owned())));
     params.into_iter().filter(|param| used.contains(&param.name)).collect()
 }

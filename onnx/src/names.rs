@@ -53,9 +53,27 @@ mod tests {
     #[test]
     fn names_are_valid_and_unique() {
         let mut names = Names::default();
-        let made = ["/m/layer.0/attn/Add_output_0", "m.layer_0.attn.Add", "onnx::MatMul_269", "12", "", "step", "µ§", "a b"];
+        let made = [
+            "/m/layer.0/attn/Add_output_0",
+            "m.layer_0.attn.Add",
+            "onnx::MatMul_269",
+            "12",
+            "",
+            "step",
+            "µ§",
+            "a b",
+        ];
         let made = made.map(|name| names.unique(name));
-        let expected = ["m.layer_0.attn.Add", "m.layer_0.attn.Add_2", "MatMul_269", "n12", "value", "step_", "value_2", "a.b"];
+        let expected = [
+            "m.layer_0.attn.Add",
+            "m.layer_0.attn.Add_2",
+            "MatMul_269",
+            "n12",
+            "value",
+            "step_",
+            "value_2",
+            "a.b",
+        ];
         assert_eq!(made, expected);
     }
 }

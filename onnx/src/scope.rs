@@ -61,7 +61,10 @@ impl Scope<'_> {
 
     /// A fault of the node.
     pub(crate) fn fault(&self, fact: String) -> Diagnostic {
-        unsupported(format!("{} {fact}", self.node.describe()), "export the model with constant shapes, or another opset")
+        unsupported(
+            format!("{} {fact}", self.node.describe()),
+            "export the model with constant shapes, or another opset",
+        )
     }
 
     /// The type of the operand that an expression names.
@@ -70,7 +73,9 @@ impl Scope<'_> {
             ExprKind::Name(name) => self.operand(name).and_then(|names| names.first().copied()),
             _ => None,
         };
-        found.and_then(|name| self.values.type_of(name)).ok_or_else(|| self.fault(format!("lacks the operand `{expr}`")))
+        found
+            .and_then(|name| self.values.type_of(name))
+            .ok_or_else(|| self.fault(format!("lacks the operand `{expr}`")))
     }
 
     /// The known value of the operand that an expression names.
@@ -115,7 +120,9 @@ impl Scope<'_> {
             return Ok(Setting::Number(shapes::open()));
         }
         if let Some(operands) = self.operand(name) {
-            let Some(operand) = operands.first() else { return self.attribute(name).unwrap_or(Ok(Setting::Absent)) };
+            let Some(operand) = operands.first() else {
+                return self.attribute(name).unwrap_or(Ok(Setting::Absent));
+            };
             let known = self.values.known(operand).ok_or_else(|| self.unclear(expr))?;
             return Ok(match known.dims.is_empty() {
                 true => Setting::Number(known.elements[0].clone()),
@@ -159,7 +166,8 @@ impl Scope<'_> {
             "text" => return self.setting(first),
             "dtype" => {
                 let number = self.int(first)?;
-                let dtype = dtype_from(number).ok_or_else(|| self.fault(format!("asks for the element type {number}")))?;
+                let dtype = dtype_from(number)
+                    .ok_or_else(|| self.fault(format!("asks for the element type {number}")))?;
                 return Ok(Setting::Text(dtype.name().to_owned()));
             }
             _ => {}
@@ -211,7 +219,9 @@ impl Scope<'_> {
                 BinaryOp::Eq => Ok(self.word(left)? == self.word(right)?),
                 _ => Err(self.unclear(expr)),
             },
-            ExprKind::Call { callee, args, .. } if args.len() == 1 => self.question(&callee.value, &args[0], expr),
+            ExprKind::Call { callee, args, .. } if args.len() == 1 => {
+                self.question(&callee.value, &args[0], expr)
+            }
             ExprKind::Call { callee, args, .. } if callee.value == "whole" && args.len() == 2 => {
                 let rank = self.type_of(&args[0])?.rank();
                 Ok(shapes::axis(self.int(&args[1])?, rank, 1) == rank.checked_sub(1))
@@ -249,7 +259,11 @@ impl Scope<'_> {
             "known" => !is_given || known.is_some_and(|known| known.elements.len() == 1),
             "scalar" => known.is_some_and(|known| known.dims.is_empty() && known.elements[0].int().is_some()),
             "counts" => known.is_some_and(|known| known.elements.iter().all(is_count)),
-            _ => return Ok(matches!(self.setting(whole)?, Setting::Number(n) if n.float().is_some_and(|x| x != 0.0))),
+            _ => {
+                return Ok(
+                    matches!(self.setting(whole)?, Setting::Number(n) if n.float().is_some_and(|x| x != 0.0)),
+                );
+            }
         })
     }
 }

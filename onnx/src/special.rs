@@ -41,7 +41,10 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn fault(node: &Node, fact: &str) -> Diagnostic {
-    unsupported(format!("{} {fact}", node.describe()), "export the model with constant shapes, or give extents: `engine import --dim B=8`")
+    unsupported(
+        format!("{} {fact}", node.describe()),
+        "export the model with constant shapes, or give extents: `engine import --dim B=8`",
+    )
 }
 
 /// The name of an operand, and its extents.
@@ -53,7 +56,9 @@ fn operand<'n>(of: &Translation, node: &'n Node, at: usize) -> Result<(&'n str, 
 /// The numbers of an operand, if it is there.
 fn numbers(of: &Translation, node: &Node, at: usize) -> Result<Option<Vec<Number>>, Diagnostic> {
     let Some(name) = node.input(at) else { return Ok(None) };
-    let known = of.values.known(name).ok_or_else(|| fault(node, &format!("needs the numbers of `{name}`, which are not known at import")))?;
+    let known = of.values.known(name).ok_or_else(|| {
+        fault(node, &format!("needs the numbers of `{name}`, which are not known at import"))
+    })?;
     Ok(Some(known.elements.clone()))
 }
 
@@ -62,7 +67,8 @@ fn ints(items: &[i64]) -> Vec<Number> {
 }
 
 fn axis(node: &Node, axis: i64, rank: usize) -> Result<usize, Diagnostic> {
-    shapes::axis(axis, rank, 0).ok_or_else(|| broken(format!("{} has no axis {axis}", node.describe()), "export the model again"))
+    shapes::axis(axis, rank, 0)
+        .ok_or_else(|| broken(format!("{} has no axis {axis}", node.describe()), "export the model again"))
 }
 
 fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
@@ -111,7 +117,12 @@ fn constant_of_shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
             let known = Known::of(&Stored { dtype: *dtype, dims: vec![], bytes: bytes.clone() });
             (*dtype, known.and_then(|known| known.single().cloned()).unwrap_or(Number::Int(0)))
         }
-        Some(_) => return Err(broken(format!("{} fills with more than one value", node.describe()), "export the model again")),
+        Some(_) => {
+            return Err(broken(
+                format!("{} fills with more than one value", node.describe()),
+                "export the model again",
+            ));
+        }
     };
     let dtype = if dtype == DType::F32 { String::new() } else { format!(", dtype={dtype}") };
     let expr = format!("full(value={}, shape={}{dtype})", of_number(&value), list(&shape));
@@ -136,7 +147,8 @@ fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
             let [start, limit, step] = [&start, &limit, &step].map(of_number);
             expression(&format!("arange(start={start}, stop={limit}, step={step}, dtype={dtype})"))
         }
-        (_, Number::Int(1)) if dtype.is_int() => positions(&start, &limit, dtype).ok_or_else(|| fault(node, "has bounds that are not known at import"))?,
+        (_, Number::Int(1)) if dtype.is_int() => positions(&start, &limit, dtype)
+            .ok_or_else(|| fault(node, "has bounds that are not known at import"))?,
         _ => return Err(fault(node, "has a step other than 1 between extents that are open")),
     };
     of.values.define(&node.outputs[0], expr).map(drop)
@@ -165,7 +177,10 @@ fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let axes = listed(3, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).map(Number::Int).collect());
     let steps = listed(4, "steps")?.unwrap_or_else(|| vec![Number::Int(1); starts.len()]);
     if [ends.len(), axes.len(), steps.len()].iter().any(|&n| n != starts.len()) {
-        return Err(broken(format!("{} has bounds of unequal number", node.describe()), "export the model again"));
+        return Err(broken(
+            format!("{} has bounds of unequal number", node.describe()),
+            "export the model again",
+        ));
     }
     let mut expr = of.values.operand(name, None)?;
     let mut is_whole = true;
@@ -174,7 +189,9 @@ fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
             return Err(fault(node, "has axes or steps that are not known at import"));
         };
         let along = axis(node, along, shape.len())?;
-        if let Some(part) = cut(&expr, &shape[along], (start, end), along, step).ok_or_else(|| fault(node, "has bounds that are not known at import"))? {
+        if let Some(part) = cut(&expr, &shape[along], (start, end), along, step)
+            .ok_or_else(|| fault(node, "has bounds that are not known at import"))?
+        {
             (expr, is_whole) = (part, false);
         }
     }
@@ -186,14 +203,21 @@ fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
 }
 
 /// A part along an axis; no expression if it is the whole. Nothing if the bounds are unclear.
-fn cut(x: &Expr, extent: &Number, (start, end): (&Number, &Number), along: usize, step: i64) -> Option<Option<Expr>> {
+fn cut(
+    x: &Expr,
+    extent: &Number,
+    (start, end): (&Number, &Number),
+    along: usize,
+    step: i64,
+) -> Option<Option<Expr>> {
     let low = bound(start, extent);
     let high = bound(end, extent);
     if let (Some(low), Some(high)) = (low, high) {
         let (first, last) = if step > 0 { (Some(0), None) } else { (None, None) };
         let low = low.filter(|_| low != first);
         // Before the first element, there is no position to stop at.
-        let high = high.filter(|_| high != last && !(step < 0 && end.int().is_some_and(|end| end < -(1 << 31))));
+        let high =
+            high.filter(|_| high != last && !(step < 0 && end.int().is_some_and(|end| end < -(1 << 31))));
         if (low, high, step) == (None, None, 1) {
             return Some(None);
         }
@@ -233,7 +257,11 @@ fn split(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let along = axis(node, node.int("axis", 0), shape.len())?;
     let sizes = match (node.ints("split"), numbers(of, node, 1)?) {
         (Some(items), _) => items.to_vec(),
-        (None, Some(items)) => items.iter().map(Number::int).collect::<Option<_>>().ok_or_else(|| fault(node, "has parts of open extents"))?,
+        (None, Some(items)) => items
+            .iter()
+            .map(Number::int)
+            .collect::<Option<_>>()
+            .ok_or_else(|| fault(node, "has parts of open extents"))?,
         (None, None) => {
             let whole = shape[along].int().ok_or_else(|| fault(node, "splits an open extent"))?;
             let n = node.outputs.len() as i64;
@@ -297,6 +325,7 @@ fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         Some(_) => "then_branch",
         None => return Err(fault(node, "has a condition that is not known at import")),
     };
-    let graph = subgraph(node, name).ok_or_else(|| broken(format!("{} has no `{name}`", node.describe()), "export the model again"))?;
+    let graph = subgraph(node, name)
+        .ok_or_else(|| broken(format!("{} has no `{name}`", node.describe()), "export the model again"))?;
     of.branch(node, graph)
 }

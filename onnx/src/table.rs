@@ -87,7 +87,8 @@ fn row(written: Written) -> Row {
 
 /// Settings without a default first, as the grammar of calls wants them.
 fn ordered(attrs: &str) -> String {
-    let (with, without): (Vec<&str>, Vec<&str>) = split(attrs).into_iter().partition(|part| part.contains('='));
+    let (with, without): (Vec<&str>, Vec<&str>) =
+        split(attrs).into_iter().partition(|part| part.contains('='));
     [without, with].concat().join(", ")
 }
 

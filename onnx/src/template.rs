@@ -35,12 +35,17 @@ impl Template<'_, '_> {
     pub(crate) fn passed_on(&self, expr: &Expr) -> Result<Option<String>, Diagnostic> {
         let scope = self.scope();
         Ok(match &expr.kind {
-            ExprKind::Name(name) => scope.operand(name).and_then(|names| names.first().map(|name| name.to_string())),
+            ExprKind::Name(name) => {
+                scope.operand(name).and_then(|names| names.first().map(|name| name.to_string()))
+            }
             ExprKind::Call { callee, args, .. } if callee.value == "when" && args.len() == 3 => {
                 let chosen = if scope.condition(&args[0])? { &args[1] } else { &args[2] };
                 return self.passed_on(chosen);
             }
-            ExprKind::Call { callee, args, named } if callee.value == "cast" => {
+            ExprKind::Call { callee, args, named }
+                if callee.value == "cast"
+                    && name_of(&args[0]).is_some_and(|name| scope.operand(name).is_some()) =>
+            {
                 let setting = named.first().map(|(_, value)| scope.setting(value)).transpose()?;
                 let ty = scope.type_of(&args[0])?;
                 let is_same = setting == Some(Setting::Text(ty.dtype.name().to_owned()));
@@ -67,7 +72,9 @@ impl Template<'_, '_> {
         }
         let names = self.node.inputs.iter().filter(|name| !name.is_empty());
         let (numbers, tensors): (Vec<_>, Vec<_>) = names.partition(|name| self.values.known(name).is_some());
-        let types = |names: Vec<&String>| -> Vec<Type> { names.iter().filter_map(|name| self.values.type_of(name)).collect() };
+        let types = |names: Vec<&String>| -> Vec<Type> {
+            names.iter().filter_map(|name| self.values.type_of(name)).collect()
+        };
         let (numbers, tensors) = (types(numbers), types(tensors));
         // Alone, a number is f32, i32 or a truth value by its spelling.
         let is_clear = |number: &Type| {
@@ -89,7 +96,9 @@ impl Template<'_, '_> {
                 };
                 let form = op.map(|op| self.values.registry.op(op));
                 let is_fit = form.is_none_or(|form| {
-                    form.is_some_and(|form| !matches!(form.types, TypeRule::Custom(_)) || form.name == "where")
+                    form.is_some_and(|form| {
+                        !matches!(form.types, TypeRule::Custom(_)) || form.name == "where"
+                    })
                 });
                 is_fit && args.iter().all(|arg| self.is_elementwise(arg))
             }
@@ -251,4 +260,3 @@ fn grouped(callee: &str, parts: Vec<Expr>, named: Vec<(Spanned<String>, Expr)>) 
 fn call(callee: &str, args: Vec<Expr>, named: Vec<(Spanned<String>, Expr)>, span: Span) -> Expr {
     Expr::new(span, ExprKind::Call { callee: Spanned::new(span, callee.to_owned()), args, named })
 }
-

@@ -27,9 +27,30 @@ pub struct Stored {
 
 /// The names of `TensorProto.DataType`, by number.
 const TYPES: [&str; 24] = [
-    "undefined", "f32", "u8", "i8", "u16", "i16", "i32", "i64", "string", "bool", "f16", "f64", "u32", "u64",
-    "complex64", "complex128", "bf16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "u4",
-    "i4", "float4e2m1",
+    "undefined",
+    "f32",
+    "u8",
+    "i8",
+    "u16",
+    "i16",
+    "i32",
+    "i64",
+    "string",
+    "bool",
+    "f16",
+    "f64",
+    "u32",
+    "u64",
+    "complex64",
+    "complex128",
+    "bf16",
+    "float8e4m3fn",
+    "float8e4m3fnuz",
+    "float8e5m2",
+    "float8e5m2fnuz",
+    "u4",
+    "i4",
+    "float4e2m1",
 ];
 
 /// The element type of a number of `TensorProto.DataType`; `what` has it.
@@ -63,14 +84,18 @@ pub(crate) fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Stored,
     let dims = dims.map_err(|_| broken(format!("{what} has a negative extent"), DAMAGED))?;
     let n_bytes = dims.iter().try_fold(dtype.size(), |n, &extent| n.checked_mul(extent));
     let n_bytes = n_bytes.filter(|&n| n <= isize::MAX as usize);
-    let n_bytes = n_bytes.ok_or_else(|| broken(format!("{what} has extents {dims:?}, which no machine holds"), DAMAGED))?;
+    let n_bytes = n_bytes
+        .ok_or_else(|| broken(format!("{what} has extents {dims:?}, which no machine holds"), DAMAGED))?;
     let bytes = match proto.data_location == EXTERNAL {
         true => external(proto, folder, n_bytes, &what)?,
         false if !proto.raw_data.is_empty() => proto.raw_data.clone(),
         false => typed(proto, dtype),
     };
     if bytes.len() != n_bytes {
-        let message = format!("{what} has extents {dims:?}, which are {n_bytes} bytes of {dtype}, but {} bytes of data", bytes.len());
+        let message = format!(
+            "{what} has extents {dims:?}, which are {n_bytes} bytes of {dtype}, but {} bytes of data",
+            bytes.len()
+        );
         return Err(broken(message, DAMAGED));
     }
     if dtype == DType::Bool && bytes.iter().any(|&b| b > 1) {
@@ -92,19 +117,34 @@ fn typed(proto: &TensorProto, dtype: DType) -> Bytes {
 }
 
 /// The elements in a file beside the model.
-fn external(proto: &TensorProto, folder: Option<&Path>, n_bytes: usize, what: &str) -> Result<Bytes, Diagnostic> {
-    let entry = |key: &str| proto.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str());
-    let location = entry("location").ok_or_else(|| broken(format!("{what} names no file for its data"), DAMAGED))?;
+fn external(
+    proto: &TensorProto,
+    folder: Option<&Path>,
+    n_bytes: usize,
+    what: &str,
+) -> Result<Bytes, Diagnostic> {
+    let entry = |key: &str| {
+        proto.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
+    };
+    let location =
+        entry("location").ok_or_else(|| broken(format!("{what} names no file for its data"), DAMAGED))?;
     let number = |key: &str, default: u64| match entry(key) {
         None => Ok(default),
-        Some(text) => text.parse::<u64>().map_err(|_| broken(format!("{what} has no number as {key}: `{text}`"), DAMAGED)),
+        Some(text) => text
+            .parse::<u64>()
+            .map_err(|_| broken(format!("{what} has no number as {key}: `{text}`"), DAMAGED)),
     };
     let (offset, length) = (number("offset", 0)?, number("length", n_bytes as u64)?);
     if length != n_bytes as u64 {
         return Err(broken(format!("{what} needs {n_bytes} bytes, its data are {length}"), DAMAGED));
     }
     let path = inside(folder, location, what)?;
-    let unreadable = |error: std::io::Error| broken(format!("{what}: {} cannot be read: {error}", path.display()), "keep the files of a model together");
+    let unreadable = |error: std::io::Error| {
+        broken(
+            format!("{what}: {} cannot be read: {error}", path.display()),
+            "keep the files of a model together",
+        )
+    };
     let mut file = File::open(&path).map_err(unreadable)?;
     let found = file.metadata().map_err(unreadable)?;
     let end = offset.checked_add(length);
@@ -119,7 +159,12 @@ fn external(proto: &TensorProto, folder: Option<&Path>, n_bytes: usize, what: &s
 
 /// The path of a file of a model. It must lie in the model's folder, even through links.
 fn inside(folder: Option<&Path>, location: &str, what: &str) -> Result<PathBuf, Diagnostic> {
-    let outside = || broken(format!("{what} lies in `{location}`, outside the folder of the model"), "data of a model lies in its own folder");
+    let outside = || {
+        broken(
+            format!("{what} lies in `{location}`, outside the folder of the model"),
+            "data of a model lies in its own folder",
+        )
+    };
     let Some(folder) = folder else { return Err(outside()) };
     let relative = Path::new(location);
     let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -127,7 +172,12 @@ fn inside(folder: Option<&Path>, location: &str, what: &str) -> Result<PathBuf, 
         return Err(outside());
     }
     let path = folder.join(relative);
-    let missing = |error: std::io::Error| broken(format!("{what}: {} cannot be read: {error}", path.display()), "keep the files of a model together");
+    let missing = |error: std::io::Error| {
+        broken(
+            format!("{what}: {} cannot be read: {error}", path.display()),
+            "keep the files of a model together",
+        )
+    };
     let (real, home) = (path.canonicalize().map_err(missing)?, folder.canonicalize().map_err(missing)?);
     if real.starts_with(home) { Ok(real) } else { Err(outside()) }
 }

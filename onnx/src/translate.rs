@@ -74,10 +74,14 @@ impl<'m, 'r> Translation<'m, 'r> {
     /// # Errors
     /// The first node that is malformed or has no translation.
     pub(crate) fn nodes(&mut self, encoded: &[Bytes]) -> Result<(), Diagnostic> {
-        let nodes = encoded.iter().map(|bytes| Node::read(bytes, self.folder)).collect::<Result<Vec<_>, _>>()?;
+        let nodes =
+            encoded.iter().map(|bytes| Node::read(bytes, self.folder)).collect::<Result<Vec<_>, _>>()?;
         self.n_nodes = self.n_nodes.saturating_add(nodes.len());
         if self.n_nodes > MOST_NODES {
-            return Err(unsupported(format!("the model has more than {MOST_NODES} nodes"), "import a part of it"));
+            return Err(unsupported(
+                format!("the model has more than {MOST_NODES} nodes"),
+                "import a part of it",
+            ));
         }
         self.expect_known_ops(&nodes)?;
         nodes.iter().try_for_each(|node| self.node(node))
@@ -85,7 +89,10 @@ impl<'m, 'r> Translation<'m, 'r> {
 
     /// Reports the first node whose op has no translation, and the number of further such ops.
     fn expect_known_ops(&self, nodes: &[Node]) -> Result<(), Diagnostic> {
-        let is_known = |node: &&Node| node.domain.is_empty() && (special::find(&node.op).is_some() || table::find(&node.op, self.opset).is_some());
+        let is_known = |node: &&Node| {
+            node.domain.is_empty()
+                && (special::find(&node.op).is_some() || table::find(&node.op, self.opset).is_some())
+        };
         let mut missing = nodes.iter().filter(|node| !is_known(node));
         let Some(first) = missing.next() else { return Ok(()) };
         let mut others: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -93,14 +100,23 @@ impl<'m, 'r> Translation<'m, 'r> {
             *others.entry((&node.domain, &node.op)).or_default() += 1;
         }
         let domain = if first.domain.is_empty() { "ai.onnx" } else { &first.domain };
-        let message = format!("{}: the op {} of the domain {domain} has no translation in opset {}", first.describe(), first.op, self.opset);
+        let message = format!(
+            "{}: the op {} of the domain {domain} has no translation in opset {}",
+            first.describe(),
+            first.op,
+            self.opset
+        );
         let known = table::rows().iter().map(|row| row.op.as_str()).chain(special::names());
         let near = nearest(&first.op, known).filter(|near| *near != first.op);
         let near = near.map(|near| format!("the nearest known op is {near}; ")).unwrap_or_default();
         let others: Vec<String> = others.iter().map(|((_, op), n)| format!("{op} ({n})")).collect();
         let others = match others.len() {
             0 => "no other op is missing".to_owned(),
-            n => format!("{n} more {} missing: {}", if n == 1 { "op is" } else { "ops are" }, others.join(", ")),
+            n => format!(
+                "{n} more {} missing: {}",
+                if n == 1 { "op is" } else { "ops are" },
+                others.join(", ")
+            ),
         };
         Err(unsupported(message, format!("{near}{others}")))
     }
@@ -109,7 +125,10 @@ impl<'m, 'r> Translation<'m, 'r> {
         for input in node.inputs.iter().filter(|name| !name.is_empty()) {
             if !self.values.has(input) {
                 let message = format!("{} reads `{input}`, which no earlier node gives", node.describe());
-                return Err(broken(message, "nodes of a model are sorted, and do not depend on each other in a circle"));
+                return Err(broken(
+                    message,
+                    "nodes of a model are sorted, and do not depend on each other in a circle",
+                ));
             }
         }
         for output in node.outputs.iter().filter(|name| !name.is_empty()) {
@@ -141,7 +160,8 @@ impl<'m, 'r> Translation<'m, 'r> {
     fn row(&mut self, node: &Node, row: &Row) -> Result<(), Diagnostic> {
         self.expect_fit(node, row)?;
         let mut template = Template { node, row, values: &mut self.values, first: None };
-        for (output, result) in node.outputs.iter().zip(&row.results).filter(|(output, _)| !output.is_empty()) {
+        for (output, result) in node.outputs.iter().zip(&row.results).filter(|(output, _)| !output.is_empty())
+        {
             if let Some(other) = template.passed_on(result)? {
                 template.values.alias(output, &other);
                 continue;
@@ -160,22 +180,41 @@ impl<'m, 'r> Translation<'m, 'r> {
         let needed = row.inputs.iter().enumerate().filter(|(_, input)| !input.is_optional);
         let missing = needed.filter(|(at, _)| node.input(*at).is_none()).map(|(_, input)| &input.name).next();
         if let Some(missing) = missing {
-            return Err(broken(format!("{} lacks the operand `{missing}`", node.describe()), "export the model again"));
+            return Err(broken(
+                format!("{} lacks the operand `{missing}`", node.describe()),
+                "export the model again",
+            ));
         }
         if node.inputs.len() > row.inputs.len() && !is_variadic {
-            let message = format!("{} has {} operands, {} takes {}", node.describe(), node.inputs.len(), node.op, row.inputs.len());
+            let message = format!(
+                "{} has {} operands, {} takes {}",
+                node.describe(),
+                node.inputs.len(),
+                node.op,
+                row.inputs.len()
+            );
             return Err(broken(message, "export the model again"));
         }
         let is_unknown = |name: &&String| !row.attrs.iter().any(|(known, _)| known == *name);
         if let Some(unknown) = node.attributes.keys().find(is_unknown) {
             let known: Vec<&str> = row.attrs.iter().map(|(name, _)| name.as_str()).collect();
             let message = format!("{}: the attribute `{unknown}` has no translation", node.describe());
-            return Err(unsupported(message, format!("{} has {}", node.op, if known.is_empty() { "none".to_owned() } else { known.join(", ") })));
+            return Err(unsupported(
+                message,
+                format!(
+                    "{} has {}",
+                    node.op,
+                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                ),
+            ));
         }
         match row.refuse.as_ref().map(|condition| scope.condition(condition)).transpose()? {
             Some(true) => {
                 let condition = row.refuse.iter().map(|condition| condition.to_string()).collect::<String>();
-                Err(unsupported(format!("{} has no translation where `{condition}`", node.describe()), "export it without this attribute"))
+                Err(unsupported(
+                    format!("{} has no translation where `{condition}`", node.describe()),
+                    "export it without this attribute",
+                ))
             }
             _ => Ok(()),
         }
@@ -187,7 +226,10 @@ impl<'m, 'r> Translation<'m, 'r> {
         self.nodes(&graph.node)?;
         for (output, inner) in node.outputs.iter().zip(&graph.output) {
             if !self.values.has(&inner.name) {
-                return Err(broken(format!("{} has no result `{}`", node.describe(), inner.name), "export the model again"));
+                return Err(broken(
+                    format!("{} has no result `{}`", node.describe(), inner.name),
+                    "export the model again",
+                ));
             }
             self.values.alias(output, &inner.name);
         }

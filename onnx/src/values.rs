@@ -52,7 +52,14 @@ pub(crate) struct Values<'r> {
 impl<'r> Values<'r> {
     pub(crate) fn new(registry: &'r Registry) -> Values<'r> {
         let draft = Draft::new(registry);
-        Values { draft, registry, names: Names::default(), items: HashMap::new(), params: vec![], nodes: vec![] }
+        Values {
+            draft,
+            registry,
+            names: Names::default(),
+            items: HashMap::new(),
+            params: vec![],
+            nodes: vec![],
+        }
     }
 
     /// Whether a value of that name is there.

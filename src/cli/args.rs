@@ -11,7 +11,9 @@ use engine_runtime::files::Overwrite;
 use engine_runtime::session::Session;
 
 use super::form::Form;
-use super::values::{parse_dim, parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads};
+use super::values::{
+    parse_dim, parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads,
+};
 use crate::devices::Choice;
 
 const EXIT_CODES: &str = "\

@@ -27,8 +27,11 @@ pub(super) const REPORT: Format = Format {
 pub(super) const TRACE: Format =
     Format { name: "a trace", is_own: |file| starts_with(file, TRACE_START.as_bytes()), into_special: true };
 /// The format of imported graphs.
-pub(super) const GRAPH: Format =
-    Format { name: "an imported graph", is_own: |file| starts_with(file, IMPORTED_START.as_bytes()), into_special: true };
+pub(super) const GRAPH: Format = Format {
+    name: "an imported graph",
+    is_own: |file| starts_with(file, IMPORTED_START.as_bytes()),
+    into_special: true,
+};
 /// The format of dumped arrays.
 pub(super) const ARRAY: Format =
     Format { name: "an array", is_own: |file| starts_with(file, npy::MAGIC), into_special: false };

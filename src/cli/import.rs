@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 use engine_core::diag::{Diagnostic, Sources};
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
+use engine_core::pipeline::Given;
 use engine_runtime::checkpoint::Checkpoint;
+use engine_runtime::data::rows::Reading;
+use engine_runtime::data::table;
 use engine_runtime::files;
 use engine_runtime::session::{Fault, SessionError};
 
 use super::args::ImportArgs;
 use super::file::{self, GRAPH};
 use super::output::{Failure, print};
-use crate::import::{self, Model};
 use crate::Engine;
+use crate::import::{self, Model};
 
 /// Whether a path names an ONNX model.
 pub(super) fn is_model(path: &Path) -> bool {
@@ -23,12 +26,26 @@ pub(super) fn is_model(path: &Path) -> bool {
 }
 
 /// Reads an ONNX model.
-pub(super) fn read_model(path: &Path, dims: &[(Symbol, usize)], registry: &Registry) -> Result<Model, Failure> {
+pub(super) fn read_model(
+    path: &Path,
+    dims: &[(Symbol, usize)],
+    registry: &Registry,
+) -> Result<Model, Failure> {
     let unreadable = |error| Failure::graph(format!("{} cannot be read: {error}", path.display()));
     let (mut file, _): (File, u64) = files::open(path).map_err(unreadable)?;
     let mut bytes = vec![];
     file.read_to_end(&mut bytes).map_err(unreadable)?;
     import::model(path, bytes, dims, registry).map_err(|fault| refused(path, fault))
+}
+
+/// The shape of a value that the command line gives, as far as it can be read.
+pub(super) fn shape_of(given: &Given) -> Option<Vec<usize>> {
+    match given {
+        Given::Elements { shape, .. } => Some(shape.clone()),
+        Given::File(path) => {
+            table::read_as(Path::new(path), &Reading::default()).ok().map(|rows| rows.tensor.shape().to_vec())
+        }
+    }
 }
 
 fn refused(path: &Path, fault: Diagnostic) -> Failure {
@@ -39,11 +56,12 @@ fn refused(path: &Path, fault: Diagnostic) -> Failure {
 /// Writes a graph and its weights.
 pub(super) fn import(engine: &Engine, args: &ImportArgs) -> Result<(), Failure> {
     let model = read_model(&args.model, &args.dim, &engine.registry)?;
-    let graph = args.output.clone().unwrap_or_else(|| {
-        PathBuf::from(args.model.file_name().unwrap_or_default()).with_extension("ron")
-    });
+    let graph = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(args.model.file_name().unwrap_or_default()).with_extension("ron"));
     let weights = graph.with_extension("safetensors");
-    let text = model.text(Some(&weights.to_string_lossy()));
+    let text = model.text(Some(&weights.to_string_lossy()), &[]);
     file::expect_room(&graph, &GRAPH, args.force.overwrite())?;
     let (n_nodes, n_params) = (model.n_nodes(), model.weights.len());
     if n_params > 0 {
@@ -51,7 +69,11 @@ pub(super) fn import(engine: &Engine, args: &ImportArgs) -> Result<(), Failure> 
         checkpoint.write_over(&weights, args.force.overwrite()).map_err(SessionError::from)?;
     }
     file::write(&graph, (&GRAPH, args.force.overwrite()), &|file| file.write_all(text.as_bytes()))?;
-    let beside = if n_params == 0 { String::new() } else { format!(", {n_params} parameters in {}", weights.display()) };
+    let beside = if n_params == 0 {
+        String::new()
+    } else {
+        format!(", {n_params} parameters in {}", weights.display())
+    };
     print(format!("{}: {n_nodes} nodes{beside}", graph.display()));
     Ok(())
 }
