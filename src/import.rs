@@ -5,6 +5,7 @@ use std::path::Path;
 use engine_core::diag::Diagnostic;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
+pub use engine_onnx::Facts;
 use engine_onnx::{Imported, Param, import};
 use engine_runtime::tensor::{HostTensor, TensorError};
 use indexmap::IndexMap;
@@ -58,13 +59,12 @@ impl Model {
 }
 
 impl Engine {
-    /// Reads the bytes of an ONNX model. `path` is its place: data in other files must lie in its folder. `dims` gives
-    /// numbers to extents that the model leaves open.
+    /// Reads the bytes of an ONNX model. `path` is its place: data in other files must lie in its folder.
     ///
     /// # Errors
     /// If the bytes are no sound model, or a part of it has no translation.
-    pub fn import(&self, path: &Path, bytes: Vec<u8>, dims: &[(Symbol, usize)]) -> Result<Model, Diagnostic> {
-        model(path, bytes, dims, &self.registry)
+    pub fn import(&self, path: &Path, bytes: Vec<u8>, facts: &Facts) -> Result<Model, Diagnostic> {
+        model(path, bytes, facts, &self.registry)
     }
 }
 
@@ -72,10 +72,10 @@ impl Engine {
 pub(crate) fn model(
     path: &Path,
     bytes: Vec<u8>,
-    dims: &[(Symbol, usize)],
+    facts: &Facts,
     registry: &Registry,
 ) -> Result<Model, Diagnostic> {
-    let imported = import(bytes, path, dims, registry)?;
+    let imported = import(bytes, path, facts, registry)?;
     let tensor = |Param { name, value }: &Param| {
         Ok((name.clone(), HostTensor::from_bytes(value.dtype, &value.dims, &value.bytes)?))
     };

@@ -36,7 +36,7 @@ pub use engine_runtime as runtime;
 
 pub use engine_core::op::Plugin;
 pub use engine_runtime::data::source::Source;
-pub use import::Model;
+pub use import::{Facts, Model};
 pub use program::{Faults, Program};
 
 use std::sync::Arc;

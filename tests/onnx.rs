@@ -3,5 +3,7 @@
 
 #[path = "onnx/common.rs"]
 mod common;
+#[path = "onnx/node_tests.rs"]
+mod node_tests;
 #[path = "onnx/ops.rs"]
 mod ops;

@@ -17,3 +17,8 @@ fn of(code: Code, message: impl Into<String>, help: impl Into<String>) -> Diagno
     diagnostic.help(help);
     diagnostic
 }
+
+/// A message that cannot be decoded.
+pub(crate) fn malformed(what: &str, error: &prost::DecodeError) -> Diagnostic {
+    broken(format!("{what} is malformed: {error}"), "the file is damaged, or no ONNX model")
+}

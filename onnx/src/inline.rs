@@ -11,13 +11,11 @@ const LONGEST: usize = 88;
 /// The most characters of a name that count.
 const LONGEST_NAME: usize = 8;
 
-/// The nodes, in their order. Nodes called `kept` stay, as do unused ones that are kept.
+/// The nodes, in their order, without those that no kept one depends on. Nodes called `kept` stay.
 pub(crate) fn inlined(nodes: Vec<Defined>, kept: &HashSet<String>) -> Vec<Defined> {
-    let nodes = needed(nodes, kept);
-    let mut uses: HashMap<String, usize> = HashMap::new();
-    nodes.iter().for_each(|node| {
-        names(&node.expr, &mut |name| *uses.entry(owner(name).to_owned()).or_default() += 1)
-    });
+    let defined: HashSet<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let nodes = needed(nodes, kept, &defined);
+    let movable = read_once(&nodes, kept, &defined);
     let mut pending: HashMap<String, Expr> = HashMap::new();
     let mut done = vec![];
     for node in nodes {
@@ -32,15 +30,25 @@ pub(crate) fn inlined(nodes: Vec<Defined>, kept: &HashSet<String>) -> Vec<Define
                 false => done.push(Defined { name, expr: inner }),
             }
         }
-        let is_single = uses.get(&node.name) == Some(&1) && !kept.contains(&node.name);
-        match is_single {
-            true => drop(pending.insert(node.name, expr)),
+        match movable.contains(&node.name) {
+            true => _ = pending.insert(node.name, expr),
             false => done.push(Defined { name: node.name, expr }),
         }
     }
-    // Results of a node by dotted names are not replaced, so their owner is still pending.
-    done.extend(pending.into_iter().map(|(name, expr)| Defined { name, expr }));
     done
+}
+
+/// The nodes that one expression reads once, by their own name.
+fn read_once(nodes: &[Defined], kept: &HashSet<String>, defined: &HashSet<String>) -> HashSet<String> {
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    let mut read: Vec<String> = vec![];
+    nodes.iter().for_each(|node| names(&node.expr, &mut |name| read.push(name.to_owned())));
+    for name in &read {
+        // A further result, such as `t.indices`, needs the name of its node.
+        *uses.entry(owner(name, defined)).or_default() += if defined.contains(name) { 1 } else { 2 };
+    }
+    let is_movable = |node: &&Defined| uses.get(&*node.name) == Some(&1) && !kept.contains(&node.name);
+    nodes.iter().filter(is_movable).map(|node| node.name.clone()).collect()
 }
 
 /// The characters of an expression, if names were short.
@@ -51,13 +59,12 @@ fn length(expr: &Expr) -> usize {
 }
 
 /// The nodes that the kept ones depend on.
-fn needed(nodes: Vec<Defined>, kept: &HashSet<String>) -> Vec<Defined> {
+fn needed(nodes: Vec<Defined>, kept: &HashSet<String>, defined: &HashSet<String>) -> Vec<Defined> {
     let mut used = kept.clone();
     let mut found = vec![];
     for node in nodes.into_iter().rev() {
         if used.contains(&node.name) {
-            names(&node.expr, &mut |name| _ = used.insert(name.to_owned()));
-            names(&node.expr, &mut |name| _ = used.insert(owner(name).to_owned()));
+            names(&node.expr, &mut |name| _ = used.insert(owner(name, defined).to_owned()));
             found.push(node);
         }
     }
@@ -65,12 +72,12 @@ fn needed(nodes: Vec<Defined>, kept: &HashSet<String>) -> Vec<Defined> {
     found
 }
 
-/// The node that has a result `indices`: `t` of `t.indices`.
-fn owner(name: &str) -> &str {
-    ["indices", "values", "mean", "rstd"]
-        .iter()
-        .find_map(|result| name.strip_suffix(result)?.strip_suffix('.'))
-        .unwrap_or(name)
+/// The node that a name stands for, or that has a result of that name: `t` of `t.indices`.
+fn owner<'n>(name: &'n str, defined: &HashSet<String>) -> &'n str {
+    match name.rsplit_once('.') {
+        Some((owner, _)) if !defined.contains(name) && defined.contains(owner) => owner,
+        _ => name,
+    }
 }
 
 /// The names that an expression reads as operands, each once for each place.

@@ -27,6 +27,11 @@ pub(crate) struct Known {
 }
 
 impl Number {
+    /// Whole numbers in a list.
+    pub(crate) fn vector(numbers: impl IntoIterator<Item = i64>) -> Vec<Number> {
+        numbers.into_iter().map(Number::Int).collect()
+    }
+
     /// An extent, as a number if it is one.
     pub(crate) fn of(dim: &Dim) -> Number {
         match dim.fixed() {

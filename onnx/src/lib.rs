@@ -15,6 +15,7 @@ mod model;
 mod names;
 mod node;
 mod proto;
+mod recurrent;
 mod scope;
 mod shapes;
 mod special;
@@ -25,6 +26,6 @@ mod translate;
 mod values;
 mod write;
 
-pub use model::{Imported, NEWEST_OPSET, OLDEST_OPSET, import, ops};
+pub use model::{Facts, Imported, NEWEST_OPSET, OLDEST_OPSET, import, ops};
 pub use tensor::Stored;
 pub use values::Param;

@@ -9,16 +9,15 @@ use engine_core::ir::{Dim, Symbol, Type};
 use engine_core::op::Registry;
 use prost::Message;
 
-use crate::fault::{broken, unsupported};
+use crate::fault::{broken, malformed, unsupported};
 use crate::inline::inlined;
-use crate::node::malformed;
 use crate::proto::{
     DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
 };
 use crate::special;
 use crate::table;
 use crate::table::expression;
-use crate::tensor::dtype_of;
+use crate::tensor::{Stored, dtype_of};
 use crate::translate::Translation;
 use crate::values::Param;
 use crate::write::Parts;
@@ -26,7 +25,7 @@ use crate::write::Parts;
 /// The oldest opset that is read.
 pub const OLDEST_OPSET: i64 = 7;
 /// The newest opset that is read.
-pub const NEWEST_OPSET: i64 = 23;
+pub const NEWEST_OPSET: i64 = 27;
 
 /// A model that has become a pipeline.
 pub struct Imported {
@@ -61,14 +60,23 @@ impl Imported {
     }
 }
 
-/// Reads a model. `path` is its place, which external data must not leave; `dims` gives open extents numbers.
+/// Facts that the caller adds to a model.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Numbers for extents that the model leaves open.
+    pub dims: Vec<(Symbol, usize)>,
+    /// Values for inputs, which become constants. An input that determines shapes needs one.
+    pub values: Vec<(String, Stored)>,
+}
+
+/// Reads a model. `path` is its place, which external data must not leave.
 ///
 /// # Errors
 /// If the bytes are no sound model, or a part of it has no translation.
 pub fn import(
     bytes: Vec<u8>,
     path: &Path,
-    dims: &[(Symbol, usize)],
+    facts: &Facts,
     registry: &Registry,
 ) -> Result<Imported, Diagnostic> {
     let model = ModelProto::decode(Bytes::from(bytes)).map_err(|error| malformed("the model", &error))?;
@@ -76,9 +84,10 @@ pub fn import(
     let graph = model
         .graph
         .ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
-    let mut of = Translation::new(registry, opset, path.parent().map(or_here), dims);
+    let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims);
     let outputs = reserve_outputs(&graph);
     of.initializers(&graph)?;
+    fix_inputs(&mut of, &graph, &facts.values)?;
     let inputs = inputs(&mut of, &graph)?;
     of.nodes(&graph.node)?;
     let (outputs, types) = finish(&mut of, outputs)?;
@@ -133,6 +142,32 @@ fn opset_of(imports: &[OperatorSetIdProto]) -> Result<i64, Diagnostic> {
 /// The names of the outputs.
 fn reserve_outputs(graph: &GraphProto) -> Vec<String> {
     graph.output.iter().map(|output| output.name.clone()).collect()
+}
+
+/// Makes inputs constants.
+fn fix_inputs(
+    of: &mut Translation,
+    graph: &GraphProto,
+    values: &[(String, Stored)],
+) -> Result<(), Diagnostic> {
+    for (name, value) in values {
+        if !graph.input.iter().any(|input| input.name == *name) {
+            let known = graph.input.iter().map(|input| input.name.as_str());
+            let near = nearest(name, known).map(|near| format!("did you mean `{near}`?"));
+            let help = near.unwrap_or_else(|| "give the name of an input".to_owned());
+            return Err(unsupported(format!("the model has no input `{name}`"), help));
+        }
+        let declared = graph.input.iter().find(|input| input.name == *name);
+        let declared = declared.and_then(|input| input.r#type.as_ref()?.tensor_type.as_ref());
+        let number = declared.map_or(0, |tensor| tensor.elem_type);
+        let dtype = dtype_of(number, &format!("the input `{name}`"))?;
+        if dtype != value.dtype {
+            let message = format!("the input `{name}` is {dtype}, the given value is {}", value.dtype);
+            return Err(unsupported(message, "give elements of the type of the input"));
+        }
+        of.values.add_stored(name, value.clone());
+    }
+    Ok(())
 }
 
 /// Adds the inputs that no initializer fills.

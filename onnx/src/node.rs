@@ -7,7 +7,7 @@ use bytes::Bytes;
 use engine_core::diag::Diagnostic;
 use prost::Message;
 
-use crate::fault::broken;
+use crate::fault::{broken, malformed};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::tensor::{self, Stored};
 
@@ -17,14 +17,15 @@ pub(crate) enum Attribute {
     Int(i64),
     Float(f64),
     Text(String),
+    Texts(Vec<String>),
     Ints(Vec<i64>),
     Floats(Vec<f64>),
     Tensor(Stored),
     Graph(Box<GraphProto>),
     /// A kind that no translation reads.
     Other,
-    /// The attribute of that name of the function around.
-    Reference(String),
+    /// An attribute of the function around.
+    Reference,
 }
 
 /// A node. Operands that are left out have empty names.
@@ -96,10 +97,10 @@ impl Node {
     }
 }
 
-/// `AttributeProto.AttributeType`: FLOAT 1, INT 2, STRING 3, TENSOR 4, GRAPH 5, FLOATS 6, INTS 7.
+/// `AttributeProto.AttributeType`: FLOAT 1, INT 2, STRING 3, TENSOR 4, GRAPH 5, FLOATS 6, INTS 7, STRINGS 8.
 fn read_attribute(proto: AttributeProto, folder: Option<&Path>) -> Result<Attribute, Diagnostic> {
     if !proto.ref_attr_name.is_empty() {
-        return Ok(Attribute::Reference(proto.ref_attr_name));
+        return Ok(Attribute::Reference);
     }
     Ok(match (proto.r#type, proto.t, proto.g) {
         (1, ..) => Attribute::Float(single(proto.f)),
@@ -109,6 +110,10 @@ fn read_attribute(proto: AttributeProto, folder: Option<&Path>) -> Result<Attrib
         (5, _, Some(graph)) => Attribute::Graph(graph),
         (6, ..) => Attribute::Floats(proto.floats.into_iter().map(single).collect()),
         (7, ..) => Attribute::Ints(proto.ints),
+        (8, ..) => {
+            let words = proto.strings.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+            Attribute::Texts(words.collect())
+        }
         _ => Attribute::Other,
     })
 }
@@ -118,9 +123,4 @@ pub(crate) fn single(x: f32) -> f64 {
     let short = x.to_string().parse().unwrap_or(f64::from(x));
     // The decimal digits of the largest numbers may lie beyond them.
     if f64::abs(short) <= f64::from(f32::MAX) { short } else { f64::from(x) }
-}
-
-/// A message that cannot be decoded.
-pub(crate) fn malformed(what: &str, error: &prost::DecodeError) -> Diagnostic {
-    broken(format!("{what} is malformed: {error}"), "the file is damaged, or no ONNX model")
 }

@@ -108,6 +108,17 @@ impl Scope<'_> {
                 Number::Float(x) => Setting::Number(Number::Float(-x)),
                 other => Setting::Number(Number::Int(0).minus(&other).ok_or_else(|| self.unclear(expr))?),
             },
+            ExprKind::Binary { op, left, right } if is_arithmetic(op.value) => {
+                let (a, b) = (self.number(left)?, self.number(right)?);
+                let found = match op.value {
+                    BinaryOp::Add => a.plus(&b),
+                    BinaryOp::Sub => a.minus(&b),
+                    BinaryOp::Mul => a.times(&b),
+                    BinaryOp::Div => a.over(&b),
+                    _ => None,
+                };
+                Setting::Number(found.ok_or_else(|| self.unclear(expr))?)
+            }
             _ => Setting::Number(Number::Bool(self.condition(expr)?)),
         })
     }
@@ -184,6 +195,7 @@ impl Scope<'_> {
             "extent" => number(shape.get(at(0)?).map(Number::of)),
             "leading" => number(shapes::product(&shape[..at(1)?])),
             "trailing" => number(shapes::product(&shape[at(1)?..])),
+            "from" => list(Some((at(0)? as i64..shape.len() as i64).map(Number::Int).collect())),
             "axes" => Ok(match self.list(second()?)? {
                 Some(axes) if axes.len() == 1 => Setting::Number(axes[0].clone()),
                 Some(axes) if !axes.is_empty() => Setting::List(axes),
@@ -281,6 +293,10 @@ impl Setting {
             Setting::Text(text) => Some(expression(text)),
         }
     }
+}
+
+fn is_arithmetic(op: BinaryOp) -> bool {
+    matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div)
 }
 
 /// A number as an expression.

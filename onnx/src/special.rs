@@ -7,6 +7,7 @@ use engine_core::text::expr::Expr;
 use crate::fault::{broken, unsupported};
 use crate::known::{Known, Number};
 use crate::node::{Attribute, Node};
+use crate::recurrent;
 use crate::scope::of_number;
 use crate::shapes;
 use crate::table::expression;
@@ -20,8 +21,12 @@ pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic
 const OPS: &[(&str, Translate)] = &[
     ("Constant", constant),
     ("ConstantOfShape", constant_of_shape),
+    ("GRU", recurrent::gru),
     ("GatherND", gather_nd),
     ("If", branch),
+    ("LSTM", recurrent::lstm),
+    ("OneHot", one_hot),
+    ("Pad", pad),
     ("Range", range),
     ("ScatterND", scatter_nd),
     ("Shape", shape),
@@ -40,7 +45,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPS.iter().map(|(name, _)| *name)
 }
 
-fn fault(node: &Node, fact: &str) -> Diagnostic {
+pub(crate) fn fault(node: &Node, fact: &str) -> Diagnostic {
     unsupported(
         format!("{} {fact}", node.describe()),
         "export the model with constant shapes, or give extents: `engine import --dim B=8`",
@@ -210,14 +215,14 @@ fn cut(
     along: usize,
     step: i64,
 ) -> Option<Option<Expr>> {
-    let low = bound(start, extent);
-    let high = bound(end, extent);
-    if let (Some(low), Some(high)) = (low, high) {
-        let (first, last) = if step > 0 { (Some(0), None) } else { (None, None) };
-        let low = low.filter(|_| low != first);
-        // Before the first element, there is no position to stop at.
-        let high =
-            high.filter(|_| high != last && !(step < 0 && end.int().is_some_and(|end| end < -(1 << 31))));
+    let (low, high) = (bound(start, extent), bound(end, extent));
+    // A slice that walks away from the end begins behind the last element, and one that walks to the front ends there.
+    let beyond = |at: Option<Option<i64>>, is_past: bool| match at {
+        Some(None) if is_past => extent.int().map(Some),
+        other => other,
+    };
+    if let (Some(low), Some(high)) = (beyond(low, step > 0), beyond(high, step < 0)) {
+        let low = low.filter(|&low| !(low == 0 && step > 0));
         if (low, high, step) == (None, None, 1) {
             return Some(None);
         }
@@ -238,7 +243,7 @@ fn cut(
     Some(Some(expression(&format!("index_select({x}, {rows}{axis})"))))
 }
 
-/// A bound as a number: from the front, or negative from the end. No number if it is the end or beyond.
+/// A bound as a number: from the front, or negative from the end. No number if it is behind the last element.
 fn bound(at: &Number, extent: &Number) -> Option<Option<i64>> {
     match (at, extent) {
         (Number::Int(at), Number::Int(extent)) if at >= extent => Some(None),
@@ -315,6 +320,72 @@ fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let [x, updates] = [name, updates].map(|name| of.values.operand(name, None));
     let expr = format!("index_put({}, {}, {}{adds})", x?, updates?, columns.join(", "));
     of.values.define(&node.outputs[0], expression(&expr)).map(drop)
+}
+
+/// `OneHot(indices, depth, values)`: indices beyond the depth give rows of the first value.
+fn one_hot(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let ((indices, shape), (values, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
+    let depth = numbers(of, node, 1)?.and_then(|found| found.first().and_then(Number::float));
+    let depth = depth.ok_or_else(|| fault(node, "has an open depth"))?;
+    let is_float = of.values.type_of(indices).is_some_and(|ty| !ty.dtype.is_int());
+    let (indices, values) = (of.values.tensor(indices)?.0, of.values.tensor(values)?.0);
+    let indices = if is_float { format!("cast({indices}, dtype=i64)") } else { indices };
+    let marks = format!("one_hot({indices}, classes={depth}, dtype=i32, oob=skip, wrap_negative=true) == 1");
+    let rank = shape.len() as i64;
+    let axis = axis(node, node.int("axis", -1), shape.len() + 1)? as i64;
+    let axes = Number::vector((0..axis).chain([rank]).chain(axis..rank));
+    let marks = if axis == rank { marks } else { format!("permute({marks}, axes={})", list(&axes)) };
+    let expr = format!("where({marks}, select({values}, index=1), select({values}, index=0))");
+    of.values.define(&node.outputs[0], expression(&expr)).map(drop)
+}
+
+/// `Pad(x, pads, value, axes)` with one value; negative pads cut.
+fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    if !matches!(node.attributes.get("mode"), None | Some(Attribute::Text(_)))
+        || matches!(node.attributes.get("mode"), Some(Attribute::Text(mode)) if mode != "constant")
+    {
+        return Err(fault(node, "pads otherwise than by a constant"));
+    }
+    let (name, shape) = operand(of, node, 0)?;
+    let pads = match node.ints("pads") {
+        Some(pads) => ints(pads),
+        None => numbers(of, node, 1)?.unwrap_or_default(),
+    };
+    let value = match node.attributes.get("value") {
+        Some(Attribute::Float(value)) => Some(Number::Float(*value)),
+        _ => numbers(of, node, 2)?.and_then(|found| found.first().cloned()),
+    };
+    let value = of_number(&value.unwrap_or(Number::Int(0)));
+    let axes = numbers(of, node, 3)?.unwrap_or_else(|| Number::vector(0..shape.len() as i64));
+    let dtype = of.values.type_of(name).map_or(DType::F32, |ty| ty.dtype);
+    let mut x = of.values.operand(name, None)?;
+    let mut extents = shape.clone();
+    for (at, along) in axes.iter().enumerate() {
+        let along = axis(node, along.int().unwrap_or(i64::MAX), shape.len())?;
+        let [before, after] = [at, axes.len() + at].map(|at| pads.get(at).and_then(Number::int));
+        let (Some(before), Some(after)) = (before, after) else {
+            return Err(fault(node, "has pads that are not known at import"));
+        };
+        let bounds = (&Number::Int((-before).max(0)), &Number::Int(if after < 0 { after } else { i64::MAX }));
+        x = cut(&x, &extents[along], bounds, along, 1).flatten().unwrap_or(x);
+        extents[along] = extents[along]
+            .plus(&Number::Int(before.min(0).saturating_add(after.min(0))))
+            .ok_or_else(|| fault(node, "cuts too much"))?;
+        let part = |n: i64| {
+            let mut shape = extents.clone();
+            shape[along] = Number::Int(n);
+            format!("full(value={value}, shape={}, dtype={dtype})", list(&shape))
+        };
+        let parts =
+            [(before > 0).then(|| part(before)), Some(x.to_string()), (after > 0).then(|| part(after))];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.len() > 1 {
+            x = expression(&format!("concat({}, axis={along})", parts.join(", ")));
+        }
+        let grown = Number::Int(before.max(0).saturating_add(after.max(0)));
+        extents[along] = extents[along].plus(&grown).ok_or_else(|| fault(node, "grows too much"))?;
+    }
+    of.values.define(&node.outputs[0], x).map(drop)
 }
 
 /// A condition that is known at import.

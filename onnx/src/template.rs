@@ -1,6 +1,6 @@
 //! Rows of the table become expressions: operands and settings are put in the places of their names.
 
-use engine_core::diag::{Diagnostic, Span, Spanned};
+use engine_core::diag::{Diagnostic, Spanned};
 use engine_core::ir::{DType, Type};
 use engine_core::op::{AttrKind, TypeRule};
 use engine_core::text::expr::{BinaryOp, Expr, ExprKind};
@@ -165,6 +165,10 @@ impl Template<'_, '_> {
                 let is_given = self.scope().condition(&expression(&format!("given({value})")))?;
                 self.tensor(if is_given { value } else { default }, Some(usize::MAX))
             }
+            ("extent", [_, _]) => {
+                let extent = self.scope().setting(&Expr::new(args[0].span, call_of("extent", args)))?;
+                extent.expr().ok_or_else(|| self.fault("has no such extent".to_owned()))
+            }
             ("count", [_]) => Ok(expression(&self.node.inputs.len().to_string())),
             ("flat", [value]) => {
                 let value = self.tensor(value, None)?;
@@ -242,6 +246,14 @@ impl Template<'_, '_> {
     }
 }
 
+fn call_of(callee: &str, args: &[Expr]) -> ExprKind {
+    ExprKind::Call {
+        callee: Spanned::new(args[0].span, callee.to_owned()),
+        args: args.to_vec(),
+        named: vec![],
+    }
+}
+
 fn owned(names: Vec<&str>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
@@ -254,9 +266,6 @@ fn grouped(callee: &str, parts: Vec<Expr>, named: Vec<(Spanned<String>, Expr)>) 
         return grouped(callee, groups, named);
     }
     let span = parts.first().map_or_else(|| expression("x").span, |part: &Expr| part.span);
-    call(callee, parts, named, span)
-}
-
-fn call(callee: &str, args: Vec<Expr>, named: Vec<(Spanned<String>, Expr)>, span: Span) -> Expr {
-    Expr::new(span, ExprKind::Call { callee: Spanned::new(span, callee.to_owned()), args, named })
+    let callee = Spanned::new(span, callee.to_owned());
+    Expr::new(span, ExprKind::Call { callee, args: parts, named })
 }

@@ -7,8 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use bytes::Bytes;
 use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
+use prost::Message;
 
-use crate::fault::{broken, unsupported};
+use crate::fault::{broken, malformed, unsupported};
 use crate::proto::{EXTERNAL, TensorProto};
 
 /// The help of messages about files that do not hold what they claim.
@@ -66,11 +67,6 @@ pub(crate) fn dtype_of(number: i32, what: &str) -> Result<DType, Diagnostic> {
         let known = DType::ALL.map(DType::name).join(", ");
         unsupported(format!("{what} has elements of type {name}"), format!("supported types are {known}"))
     })
-}
-
-/// The number of an element type in `TensorProto.DataType`.
-pub(crate) fn number_of(dtype: DType) -> Option<i64> {
-    TYPES.iter().position(|name| *name == dtype.name()).map(|number| number as i64)
 }
 
 /// Reads a tensor of a model in that folder.
@@ -185,4 +181,17 @@ fn inside(folder: Option<&Path>, location: &str, what: &str) -> Result<PathBuf, 
 /// The element type of a number of `TensorProto.DataType`, if the engine has it.
 pub(crate) fn dtype_from(number: i64) -> Option<DType> {
     DType::from_name(TYPES.get(usize::try_from(number).ok()?)?)
+}
+
+impl Stored {
+    /// Reads an encoded `TensorProto`, such as an operand of a test of ONNX. Also returns its name.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn decode(bytes: Vec<u8>) -> Result<(String, Stored), Diagnostic> {
+        let proto =
+            TensorProto::decode(Bytes::from(bytes)).map_err(|error| malformed("the tensor", &error))?;
+        let stored = read(&proto, None)?;
+        Ok((proto.name, stored))
+    }
 }

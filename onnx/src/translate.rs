@@ -9,10 +9,10 @@ use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use prost::Message;
 
-use crate::fault::{broken, unsupported};
+use crate::fault::{broken, malformed, unsupported};
 use crate::fold::fold;
 use crate::known::Known;
-use crate::node::{Attribute, Node, malformed};
+use crate::node::{Attribute, Node};
 use crate::proto::{GraphProto, TensorProto};
 use crate::scope::Scope;
 use crate::special;
@@ -134,11 +134,9 @@ impl<'m, 'r> Translation<'m, 'r> {
         for output in node.outputs.iter().filter(|name| !name.is_empty()) {
             self.expect_new(output, &node.describe())?;
         }
-        let Some(first) = node.outputs.first().filter(|name| !name.is_empty()) else { return Ok(()) };
         let known = |name: &String| self.values.known(name);
         let inputs: Vec<Option<&Known>> = node.inputs.iter().map(known).collect();
-        let folded = fold(node, &inputs);
-        if let Some(known) = folded {
+        if let (Some(first), Some(known)) = (node.outputs.first(), fold(node, &inputs)) {
             self.values.add_known(first, known);
             return Ok(());
         }

@@ -72,6 +72,11 @@ impl<'r> Values<'r> {
         self.items.get(name)?.known.as_ref()
     }
 
+    /// The tensor of the model behind a value.
+    pub(crate) fn stored(&self, name: &str) -> Option<&Stored> {
+        self.items.get(name)?.stored.as_ref()
+    }
+
     /// The type of a value.
     pub(crate) fn type_of(&self, name: &str) -> Option<Type> {
         let item = self.items.get(name)?;

@@ -390,6 +390,9 @@ pub(super) struct ImportArgs {
     /// Give an open extent of the model a number, as in batch=8
     #[arg(long, value_name = "NAME=N", value_parser = parse_dim)]
     pub(super) dim: Vec<(Symbol, usize)>,
+    /// Make an input a constant, as in axes=[0,1]; inputs that determine shapes must be constants
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_input)]
+    pub(super) value: Vec<(String, Given)>,
     #[command(flatten)]
     pub(super) force: ForceArgs,
 }

@@ -5,9 +5,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use engine_core::diag::{Diagnostic, Sources};
-use engine_core::ir::Symbol;
+use engine_core::ir::{DType, Literal};
 use engine_core::op::Registry;
 use engine_core::pipeline::Given;
+use engine_onnx::Stored;
 use engine_runtime::checkpoint::Checkpoint;
 use engine_runtime::data::rows::Reading;
 use engine_runtime::data::table;
@@ -18,7 +19,7 @@ use super::args::ImportArgs;
 use super::file::{self, GRAPH};
 use super::output::{Failure, print};
 use crate::Engine;
-use crate::import::{self, Model};
+use crate::import::{self, Facts, Model};
 
 /// Whether a path names an ONNX model.
 pub(super) fn is_model(path: &Path) -> bool {
@@ -26,16 +27,12 @@ pub(super) fn is_model(path: &Path) -> bool {
 }
 
 /// Reads an ONNX model.
-pub(super) fn read_model(
-    path: &Path,
-    dims: &[(Symbol, usize)],
-    registry: &Registry,
-) -> Result<Model, Failure> {
+pub(super) fn read_model(path: &Path, facts: &Facts, registry: &Registry) -> Result<Model, Failure> {
     let unreadable = |error| Failure::graph(format!("{} cannot be read: {error}", path.display()));
     let (mut file, _): (File, u64) = files::open(path).map_err(unreadable)?;
     let mut bytes = vec![];
     file.read_to_end(&mut bytes).map_err(unreadable)?;
-    import::model(path, bytes, dims, registry).map_err(|fault| refused(path, fault))
+    import::model(path, bytes, facts, registry).map_err(|fault| refused(path, fault))
 }
 
 /// The shape of a value that the command line gives, as far as it can be read.
@@ -48,6 +45,25 @@ pub(super) fn shape_of(given: &Given) -> Option<Vec<usize>> {
     }
 }
 
+/// A value that the command line gives: whole numbers, truth values, or floats.
+fn constant(name: &str, given: &Given) -> Result<Stored, Failure> {
+    let Given::Elements { shape, elements } = given else {
+        return Err(Failure::graph(format!("--value {name}: write numbers, such as {name}=[1,2]")));
+    };
+    let bytes = |element: &Literal| match element {
+        Literal::Bool(truth) => vec![u8::from(*truth)],
+        Literal::Int(n) => n.to_le_bytes().to_vec(),
+        Literal::Float(x) => (*x as f32).to_le_bytes().to_vec(),
+    };
+    let dtype = match elements.first() {
+        Some(Literal::Bool(_)) => DType::Bool,
+        Some(Literal::Float(_)) => DType::F32,
+        _ => DType::I64,
+    };
+    let bytes = elements.iter().flat_map(bytes).collect();
+    Ok(Stored { dtype, dims: shape.clone(), bytes })
+}
+
 fn refused(path: &Path, fault: Diagnostic) -> Failure {
     let message = format!("{}: {}", path.display(), fault.message);
     Failure::diagnostic(Fault::Graph, Diagnostic { message, ..fault }, &Sources::new())
@@ -55,7 +71,9 @@ fn refused(path: &Path, fault: Diagnostic) -> Failure {
 
 /// Writes a graph and its weights.
 pub(super) fn import(engine: &Engine, args: &ImportArgs) -> Result<(), Failure> {
-    let model = read_model(&args.model, &args.dim, &engine.registry)?;
+    let values = args.value.iter().map(|(name, given)| Ok((name.clone(), constant(name, given)?)));
+    let facts = Facts { dims: args.dim.clone(), values: values.collect::<Result<_, Failure>>()? };
+    let model = read_model(&args.model, &facts, &engine.registry)?;
     let graph = args
         .output
         .clone()

@@ -18,7 +18,7 @@ use indexmap::IndexMap;
 use super::args::GraphArgs;
 use super::import::{is_model, read_model, shape_of};
 use super::output::{Failure, complain, render};
-use crate::Model;
+use crate::{Facts, Model};
 
 /// A limit above the size of any graph, since a device never ends.
 const MOST_BYTES: u64 = 64 << 20;
@@ -54,7 +54,7 @@ pub(super) fn open_for(
     let (graph, weights) = match is_model(&args.graph) {
         false => (add(&mut sources, &args.graph, &mut diagnostics)?, IndexMap::new()),
         true => {
-            let model = read_model(&args.graph, &[], registry)?;
+            let model = read_model(&args.graph, &Facts::default(), registry)?;
             let text = model.text(None, &extents_by(inputs, &model));
             (sources.add(args.graph.display().to_string(), text), model.weights)
         }

@@ -66,17 +66,19 @@ pub fn outputs(
 
 /// Compares a tensor with the recorded one.
 pub fn compare(found: &HostTensor, recorded: &Json) -> Result<(), String> {
-    let expected = tensor(recorded);
+    difference(found, &tensor(recorded), TOLERANCE).map_or(Ok(()), Err)
+}
+
+/// The difference of two tensors, if one is larger than the tolerance allows.
+pub fn difference(found: &HostTensor, expected: &HostTensor, tolerance: f64) -> Option<String> {
     let types = |tensor: &HostTensor| format!("{}{:?}", tensor.dtype(), tensor.shape());
-    if types(found) != types(&expected) {
-        return Err(format!("{} instead of {}", types(found), types(&expected)));
+    if types(found) != types(expected) {
+        return Some(format!("{} instead of {}", types(found), types(expected)));
     }
     let is_near = |(a, b): (&f64, &f64)| {
-        a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= TOLERANCE * b.abs().max(1.0)
+        a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= tolerance * b.abs().max(1.0)
     };
     let (found, expected) = (found.to_f64(), expected.to_f64());
-    match found.iter().zip(&expected).all(is_near) {
-        true => Ok(()),
-        false => Err(format!("{found:?} instead of {expected:?}")),
-    }
+    let is_like = found.iter().zip(&expected).all(is_near);
+    (!is_like).then(|| format!("{found:?} instead of {expected:?}"))
 }

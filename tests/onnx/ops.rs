@@ -1,8 +1,8 @@
 //! Models of one op (`tests/examples/onnx_ops.py`).
 
 use super::common::{bytes, compare, outputs, tensor};
-use engine::Engine;
 use engine::core::compile::Options;
+use engine::{Engine, Facts};
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ const RECORDED: &str = include_str!("../examples/onnx_ops.json");
 
 fn fault_of(case: &Json) -> Option<String> {
     let model = bytes(case["model"].as_str().unwrap());
-    let imported = Engine::new().import(Path::new("model.onnx"), model, &[]);
+    let imported = Engine::new().import(Path::new("model.onnx"), model, &Facts::default());
     let model = match imported {
         Ok(model) => model,
         Err(fault) => return Some(format!("{}; {:?}", fault.message, fault.help)),
