@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 //! ONNX models, imported and compared with onnxruntime.
 
+#[path = "onnx/bad_input.rs"]
+mod bad_input;
 #[path = "onnx/common.rs"]
 mod common;
 #[path = "onnx/node_tests.rs"]

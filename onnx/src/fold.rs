@@ -193,7 +193,11 @@ fn concat(inputs: &[Option<&Known>], axis: i64) -> Option<Known> {
     let parts = inputs.iter().copied().collect::<Option<Vec<_>>>()?;
     let first = parts.first()?;
     let axis = axis_of(axis, first.dims.len())?;
-    let fits = |part: &&Known| part.dims.len() == first.dims.len() && part.dims[..axis] == first.dims[..axis];
+    let fits = |part: &&Known| {
+        part.dims.len() == first.dims.len()
+            && part.dims[..axis] == first.dims[..axis]
+            && part.dims[axis + 1..] == first.dims[axis + 1..]
+    };
     if !parts.iter().all(fits) {
         return None;
     }

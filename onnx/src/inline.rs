@@ -8,6 +8,8 @@ use crate::values::Defined;
 
 /// The longest expression, in characters, into which another one moves.
 const LONGEST: usize = 88;
+/// The most operands of an expression into which another one moves.
+const MOST_READ: usize = 32;
 /// The most characters of a name that count.
 const LONGEST_NAME: usize = 8;
 
@@ -21,13 +23,13 @@ pub(crate) fn inlined(nodes: Vec<Defined>, kept: &HashSet<String>) -> Vec<Define
     for node in nodes {
         let mut read = vec![];
         names(&node.expr, &mut |name| read.push(name.to_owned()));
-        let mut expr = node.expr;
+        let (mut expr, n_read) = (node.expr, read.len());
         for name in read {
             let Some(inner) = pending.remove(&name) else { continue };
-            let joined = replaced(&expr, &name, &inner);
-            match length(&joined) <= LONGEST {
-                true => expr = joined,
-                false => done.push(Defined { name, expr: inner }),
+            let joined = (n_read <= MOST_READ).then(|| replaced(&expr, &name, &inner));
+            match joined.filter(|joined| length(joined) <= LONGEST) {
+                Some(joined) => expr = joined,
+                None => done.push(Defined { name, expr: inner }),
             }
         }
         match movable.contains(&node.name) {

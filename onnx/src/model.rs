@@ -255,28 +255,20 @@ type Outputs = (Vec<(String, String)>, Vec<Type>);
 /// The nodes of the outputs. An output that is an input, a parameter or a number becomes a node.
 fn finish(of: &mut Translation, outputs: Vec<String>) -> Result<Outputs, Diagnostic> {
     let (mut named, mut types): Outputs = (vec![], vec![]);
+    let mut labels = HashSet::new();
     for output in outputs {
-        if !of.values.has(&output) {
-            return Err(broken(
-                format!("no node gives the output `{output}`"),
-                "the file is damaged; export the model again",
-            ));
+        if !of.values.has(&output) || !labels.insert(output.clone()) {
+            let message = match of.values.has(&output) {
+                true => format!("the output `{output}` is named twice"),
+                false => format!("no node gives the output `{output}`"),
+            };
+            return Err(broken(message, "the file is damaged; export the model again"));
         }
         let (mut node, ty) = of.values.tensor(&output)?;
-        let is_node = of.values.nodes.iter().any(|known| known.name == node);
-        if !is_node {
+        if !of.values.is_node(&node) {
             node = of.values.define(&output, expression(&format!("copy({node})")))?;
         }
-        let label = match named.iter().any(|(label, _)| *label == output) {
-            true => {
-                return Err(broken(
-                    format!("the output `{output}` is named twice"),
-                    "the file is damaged; export the model again",
-                ));
-            }
-            false => output,
-        };
-        named.push((label, node));
+        named.push((output, node));
         types.push(ty);
     }
     match named.is_empty() {

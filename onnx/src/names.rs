@@ -1,6 +1,6 @@
 //! Names of a model, made into names of a pipeline.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Names that have a meaning of their own.
 const RESERVED: [&str; 7] = ["step", "true", "false", "inf", "nan", "none", "order"];
@@ -9,16 +9,20 @@ const RESERVED: [&str; 7] = ["step", "true", "false", "inf", "nan", "none", "ord
 #[derive(Default)]
 pub(crate) struct Names {
     taken: HashSet<String>,
+    /// The number that the next name of a kind takes.
+    next: HashMap<String, usize>,
 }
 
 impl Names {
     /// A valid name like this one that is not taken yet.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         let valid = valid(name);
-        let numbered = (2..).map(|number| format!("{valid}_{number}"));
-        let mut candidates = std::iter::once(valid.clone()).chain(numbered);
-        let free = candidates.find(|name| !self.taken.contains(name)).unwrap_or(valid);
-        self.taken.insert(free.clone());
+        let mut free = valid.clone();
+        while !self.taken.insert(free.clone()) {
+            let number = self.next.entry(valid.clone()).or_insert(1);
+            *number += 1;
+            free = format!("{valid}_{number}");
+        }
         free
     }
 }

@@ -12,6 +12,10 @@ use crate::table::{Row, expression};
 use crate::tensor::dtype_from;
 use crate::values::Values;
 
+/// The help of messages about values that must be known.
+pub(crate) const KNOWN_HELP: &str =
+    "make it a constant: `engine import --value NAME=[…]`, or export the model with constant shapes";
+
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Setting {
@@ -61,10 +65,7 @@ impl Scope<'_> {
 
     /// A fault of the node.
     pub(crate) fn fault(&self, fact: String) -> Diagnostic {
-        unsupported(
-            format!("{} {fact}", self.node.describe()),
-            "export the model with constant shapes, or another opset",
-        )
+        unsupported(format!("{} {fact}", self.node.describe()), KNOWN_HELP)
     }
 
     /// The type of the operand that an expression names.
@@ -290,9 +291,17 @@ impl Setting {
                 let items: Vec<String> = items.iter().map(|item| of_number(item).to_string()).collect();
                 Some(expression(&format!("[{}]", items.join(", "))))
             }
-            Setting::Text(text) => Some(expression(text)),
+            Setting::Text(text) => Some(of_word(text)),
         }
     }
+}
+
+/// A word of an attribute, in quotes if it is none.
+fn of_word(text: &str) -> Expr {
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let kind = if is_word { ExprKind::Name(text.to_owned()) } else { ExprKind::Str(text.to_owned()) };
+    Expr::new(expression("x").span, kind)
 }
 
 fn is_arithmetic(op: BinaryOp) -> bool {

@@ -35,6 +35,9 @@ const OPS: &[(&str, Translate)] = &[
     ("Split", split),
 ];
 
+/// The most axes that one node cuts, pads or indexes.
+const MOST_AXES: usize = 64;
+
 /// The translation of an op, if the table does not say it.
 pub(crate) fn find(op: &str) -> Option<Translate> {
     OPS.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
@@ -181,7 +184,8 @@ fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let (starts, ends) = (listed(1, "starts")?.unwrap_or_default(), listed(2, "ends")?.unwrap_or_default());
     let axes = listed(3, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).map(Number::Int).collect());
     let steps = listed(4, "steps")?.unwrap_or_else(|| vec![Number::Int(1); starts.len()]);
-    if [ends.len(), axes.len(), steps.len()].iter().any(|&n| n != starts.len()) {
+    let is_even = [ends.len(), axes.len(), steps.len()].iter().all(|&n| n == starts.len());
+    if !is_even || starts.len() > MOST_AXES {
         return Err(broken(
             format!("{} has bounds of unequal number", node.describe()),
             "export the model again",
@@ -296,7 +300,11 @@ fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic>
         return Err(fault(node, "has batch axes"));
     }
     let (name, shape) = operand(of, node, 1)?;
-    let n = shape.last().and_then(Number::int).ok_or_else(|| fault(node, "has indices of open length"))?;
+    let n = shape
+        .last()
+        .and_then(Number::int)
+        .filter(|&n| n <= MOST_AXES as i64)
+        .ok_or_else(|| fault(node, "has indices of open length"))?;
     let indices = of.values.operand(name, None)?;
     Ok((0..n).map(|at| format!("select({indices}, axis=-1, index={at})")).collect())
 }
@@ -357,6 +365,9 @@ fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     };
     let value = of_number(&value.unwrap_or(Number::Int(0)));
     let axes = numbers(of, node, 3)?.unwrap_or_else(|| Number::vector(0..shape.len() as i64));
+    if axes.len() > MOST_AXES {
+        return Err(fault(node, "pads too many axes"));
+    }
     let dtype = of.values.type_of(name).map_or(DType::F32, |ty| ty.dtype);
     let mut x = of.values.operand(name, None)?;
     let mut extents = shape.clone();
@@ -366,7 +377,10 @@ fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         let (Some(before), Some(after)) = (before, after) else {
             return Err(fault(node, "has pads that are not known at import"));
         };
-        let bounds = (&Number::Int((-before).max(0)), &Number::Int(if after < 0 { after } else { i64::MAX }));
+        let bounds = (
+            &Number::Int(before.saturating_neg().max(0)),
+            &Number::Int(if after < 0 { after } else { i64::MAX }),
+        );
         x = cut(&x, &extents[along], bounds, along, 1).flatten().unwrap_or(x);
         extents[along] = extents[along]
             .plus(&Number::Int(before.min(0).saturating_add(after.min(0))))

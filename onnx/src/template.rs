@@ -176,7 +176,7 @@ impl Template<'_, '_> {
             }
             ("chain", [op, values]) => {
                 let parts = operands(self, std::slice::from_ref(values))?;
-                let joined = parts.into_iter().reduce(|a, b| match name_of(op) {
+                let joined = joined(parts, &|a, b| match name_of(op) {
                     Some("add") => expression(&format!("{a} + {b}")),
                     _ => expression(&format!("{op}({a}, {b})")),
                 });
@@ -252,6 +252,19 @@ fn call_of(callee: &str, args: &[Expr]) -> ExprKind {
         args: args.to_vec(),
         named: vec![],
     }
+}
+
+/// Parts joined in pairs, and the results again, so that the expression stays shallow. Few parts are joined in order.
+fn joined(mut parts: Vec<Expr>, join: &dyn Fn(&Expr, &Expr) -> Expr) -> Option<Expr> {
+    const FEW: usize = 16;
+    while parts.len() > FEW {
+        let pairs = parts.chunks(2).map(|pair| match pair {
+            [a, b] => join(a, b),
+            _ => pair[0].clone(),
+        });
+        parts = pairs.collect();
+    }
+    parts.into_iter().reduce(|a, b| join(&a, &b))
 }
 
 fn owned(names: Vec<&str>) -> Vec<String> {

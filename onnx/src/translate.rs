@@ -122,6 +122,9 @@ impl<'m, 'r> Translation<'m, 'r> {
     }
 
     fn node(&mut self, node: &Node) -> Result<(), Diagnostic> {
+        if node.outputs.is_empty() {
+            return Ok(());
+        }
         for input in node.inputs.iter().filter(|name| !name.is_empty()) {
             if !self.values.has(input) {
                 let message = format!("{} reads `{input}`, which no earlier node gives", node.describe());

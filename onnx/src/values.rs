@@ -1,6 +1,6 @@
 //! The values of a model: known numbers, tensors of the pipeline, and weights that nothing has used yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use engine_core::diag::Diagnostic;
 use engine_core::front::Draft;
@@ -47,6 +47,8 @@ pub(crate) struct Values<'r> {
     items: HashMap<String, Item>,
     pub(crate) params: Vec<Param>,
     pub(crate) nodes: Vec<Defined>,
+    /// The names of the nodes.
+    defined: HashSet<String>,
 }
 
 impl<'r> Values<'r> {
@@ -59,6 +61,7 @@ impl<'r> Values<'r> {
             items: HashMap::new(),
             params: vec![],
             nodes: vec![],
+            defined: HashSet::new(),
         }
     }
 
@@ -75,6 +78,11 @@ impl<'r> Values<'r> {
     /// The tensor of the model behind a value.
     pub(crate) fn stored(&self, name: &str) -> Option<&Stored> {
         self.items.get(name)?.stored.as_ref()
+    }
+
+    /// Whether a name is that of a node.
+    pub(crate) fn is_node(&self, name: &str) -> bool {
+        self.defined.contains(name)
     }
 
     /// The type of a value.
@@ -117,9 +125,7 @@ impl<'r> Values<'r> {
     /// # Errors
     /// If the engine refuses the expression.
     pub(crate) fn define(&mut self, onnx: &str, expr: Expr) -> Result<String, Diagnostic> {
-        let name = self.names.unique(onnx);
-        let ty = self.draft.node(&name, &expr.to_string())?;
-        self.nodes.push(Defined { name: name.clone(), expr });
+        let (name, ty) = self.push(onnx, expr)?;
         let tensor = Some((name.clone(), ty));
         self.items.insert(onnx.to_owned(), Item { tensor, ..Item::default() });
         Ok(name)
@@ -136,17 +142,21 @@ impl<'r> Values<'r> {
         }
         let regular = item.known.as_ref().and_then(regular);
         let tensor = match (regular, item.stored.or_else(|| item.known.as_ref().and_then(Known::stored))) {
-            (Some(expr), _) => {
-                let name = self.names.unique(onnx);
-                let ty = self.draft.node(&name, &expr.to_string())?;
-                self.nodes.push(Defined { name: name.clone(), expr });
-                (name, ty)
-            }
+            (Some(expr), _) => self.push(onnx, expr)?,
             (None, Some(stored)) => self.param(onnx, stored),
             (None, None) => return Err(open_extents(onnx)),
         };
         self.items.entry(onnx.to_owned()).or_default().tensor = Some(tensor.clone());
         Ok(tensor)
+    }
+
+    /// Adds a node under a name like that one.
+    fn push(&mut self, onnx: &str, expr: Expr) -> Result<(String, Type), Diagnostic> {
+        let name = self.names.unique(onnx);
+        let ty = self.draft.node(&name, &expr.to_string())?;
+        self.nodes.push(Defined { name: name.clone(), expr });
+        self.defined.insert(name.clone());
+        Ok((name, ty))
     }
 
     fn param(&mut self, onnx: &str, value: Stored) -> (String, Type) {
