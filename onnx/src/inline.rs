@@ -93,16 +93,24 @@ pub(crate) fn names(expr: &Expr, visit: &mut dyn FnMut(&str)) {
     }
 }
 
+/// The operand of a reshape, whose shape does not matter under another one.
+fn unshaped(expr: Expr) -> Expr {
+    match &expr.kind {
+        ExprKind::Call { callee, args, .. } if callee.value == "reshape" && args.len() == 1 => args[0].clone(),
+        _ => expr,
+    }
+}
+
 /// The expression with a name replaced.
 fn replaced(expr: &Expr, name: &str, by: &Expr) -> Expr {
     let inner = |part: &Expr| replaced(part, name, by);
     let kind = match &expr.kind {
         ExprKind::Name(found) if found == name => return by.clone(),
-        ExprKind::Call { callee, args, named } => ExprKind::Call {
-            callee: callee.clone(),
-            args: args.iter().map(inner).collect(),
-            named: named.clone(),
-        },
+        ExprKind::Call { callee, args, named } => {
+            let args: Vec<Expr> = args.iter().map(inner).collect();
+            let args = if callee.value == "reshape" { args.into_iter().map(unshaped).collect() } else { args };
+            ExprKind::Call { callee: callee.clone(), args, named: named.clone() }
+        }
         ExprKind::Unary(op, operand) => ExprKind::Unary(*op, Box::new(inner(operand))),
         ExprKind::Binary { op, left, right } => {
             ExprKind::Binary { op: *op, left: Box::new(inner(left)), right: Box::new(inner(right)) }

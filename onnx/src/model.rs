@@ -180,6 +180,7 @@ fn inputs(of: &mut Translation, graph: &GraphProto) -> Result<Vec<(String, Type)
         of.values.add_input(&input.name, &name, ty.clone());
         inputs.push((name, ty));
     }
+    of.has_open_extents = open.values().any(|dim| dim.fixed().is_none());
     let unknown = of.dims.iter().find(|(name, _)| !open.contains_key(&**name));
     if let Some((name, _)) = unknown {
         let known: Vec<&str> = open.keys().map(String::as_str).collect();

@@ -85,7 +85,11 @@ fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let attribute = node.attributes.iter().next();
     let value = match attribute {
         Some((name, Attribute::Tensor(stored))) if name == "value" => {
-            of.values.add_stored(&node.outputs[0], stored.clone());
+            // A single number is a constant of the formula, no weight.
+            match Known::of(stored).filter(|known| known.single().is_some()) {
+                Some(known) => of.values.add_known(&node.outputs[0], known),
+                None => of.values.add_stored(&node.outputs[0], stored.clone()),
+            }
             return Ok(());
         }
         Some((_, Attribute::Int(n))) => known(DType::I64, vec![], vec![Number::Int(*n)]),

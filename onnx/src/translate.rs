@@ -32,6 +32,8 @@ pub(crate) struct Translation<'m, 'r> {
     pub(crate) folder: Option<&'m Path>,
     /// Extents that the user gives.
     pub(crate) dims: &'m [(Symbol, usize)],
+    /// Whether extents of inputs have names.
+    pub(crate) has_open_extents: bool,
     n_nodes: usize,
 }
 
@@ -42,7 +44,14 @@ impl<'m, 'r> Translation<'m, 'r> {
         folder: Option<&'m Path>,
         dims: &'m [(Symbol, usize)],
     ) -> Translation<'m, 'r> {
-        Translation { values: Values::new(registry), opset, folder, dims, n_nodes: 0 }
+        Translation {
+            values: Values::new(registry),
+            opset,
+            folder,
+            dims,
+            has_open_extents: false,
+            n_nodes: 0,
+        }
     }
 
     /// Adds the tensors that a graph holds.
@@ -148,13 +157,20 @@ impl<'m, 'r> Translation<'m, 'r> {
             (None, Some(row)) => self.row(node, row),
             (None, None) => self.expect_known_ops(std::slice::from_ref(node)),
         }
-        .map_err(|mut diagnostic| {
-            // A message of the engine names no node of the model.
-            if !diagnostic.message.contains(&node.describe()) {
-                diagnostic.message = format!("{}: {}", node.describe(), diagnostic.message);
-            }
-            diagnostic
-        })
+        .map_err(|fault| self.of_node(node, fault))
+    }
+
+    /// A message of the engine names no node of the model, and no way to settle its extents.
+    fn of_node(&self, node: &Node, mut fault: Diagnostic) -> Diagnostic {
+        if fault.message.contains(&node.describe()) {
+            return fault;
+        }
+        fault.message = format!("{}: {}", node.describe(), fault.message);
+        if self.has_open_extents {
+            let help = "extents may be given as numbers: `engine import --dim NAME=N`";
+            fault.help = Some(fault.help.map_or(help.to_owned(), |own| format!("{own}; {help}")));
+        }
+        fault
     }
 
     /// Translates a node by a row of the table.
