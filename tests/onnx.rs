@@ -5,6 +5,8 @@
 mod bad_input;
 #[path = "onnx/common.rs"]
 mod common;
+#[path = "onnx/documents.rs"]
+mod documents;
 #[path = "onnx/models.rs"]
 mod models;
 #[path = "onnx/node_tests.rs"]

@@ -96,7 +96,9 @@ pub(crate) fn names(expr: &Expr, visit: &mut dyn FnMut(&str)) {
 /// The operand of a reshape, whose shape does not matter under another one.
 fn unshaped(expr: Expr) -> Expr {
     match &expr.kind {
-        ExprKind::Call { callee, args, .. } if callee.value == "reshape" && args.len() == 1 => args[0].clone(),
+        ExprKind::Call { callee, args, .. } if callee.value == "reshape" && args.len() == 1 => {
+            args[0].clone()
+        }
         _ => expr,
     }
 }
@@ -108,7 +110,8 @@ fn replaced(expr: &Expr, name: &str, by: &Expr) -> Expr {
         ExprKind::Name(found) if found == name => return by.clone(),
         ExprKind::Call { callee, args, named } => {
             let args: Vec<Expr> = args.iter().map(inner).collect();
-            let args = if callee.value == "reshape" { args.into_iter().map(unshaped).collect() } else { args };
+            let args =
+                if callee.value == "reshape" { args.into_iter().map(unshaped).collect() } else { args };
             ExprKind::Call { callee: callee.clone(), args, named: named.clone() }
         }
         ExprKind::Unary(op, operand) => ExprKind::Unary(*op, Box::new(inner(operand))),

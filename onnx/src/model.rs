@@ -7,6 +7,7 @@ use bytes::Bytes;
 use engine_core::diag::{Diagnostic, nearest};
 use engine_core::ir::{Dim, Symbol, Type};
 use engine_core::op::Registry;
+use engine_core::text::expr::Expr;
 use prost::Message;
 
 use crate::fault::{broken, malformed, unsupported};
@@ -105,12 +106,13 @@ pub fn import(
     Ok(Imported { parts: Parts { origin, name, inputs, params, nodes, outputs, types } })
 }
 
-/// The ops that are read, each with the opsets from which on it is read in a new form.
-pub fn ops() -> BTreeMap<&'static str, Vec<i64>> {
-    let mut ops: BTreeMap<&str, Vec<i64>> = special::names().map(|name| (name, vec![1])).collect();
-    for row in table::rows() {
-        ops.entry(&row.op).or_default().push(row.since);
-    }
+/// The ops that are read: the name, the first opset of a form, and the expression of its results. An op without an
+/// expression is translated by a function.
+pub fn ops() -> Vec<(&'static str, i64, Option<String>)> {
+    let text = |results: &[Expr]| results.iter().map(Expr::to_string).collect::<Vec<_>>().join("; ");
+    let written = table::rows().iter().map(|row| (row.op.as_str(), row.since, Some(text(&row.results))));
+    let mut ops: Vec<_> = written.chain(special::names().map(|name| (name, 1, None))).collect();
+    ops.sort();
     ops
 }
 
