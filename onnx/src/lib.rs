@@ -11,6 +11,7 @@ mod fault;
 mod fold;
 mod inline;
 mod known;
+mod literal;
 mod model;
 mod names;
 mod node;

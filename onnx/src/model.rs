@@ -15,7 +15,7 @@ use crate::inline::inlined;
 use crate::proto::{
     DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
 };
-use crate::special;
+use crate::special::OPS;
 use crate::table;
 use crate::table::expression;
 use crate::tensor::{Stored, dtype_of};
@@ -85,7 +85,7 @@ pub fn import(
     let graph = model
         .graph
         .ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
-    let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims);
+    let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims, OPS);
     let outputs = reserve_outputs(&graph);
     of.initializers(&graph)?;
     fix_inputs(&mut of, &graph, &facts.values)?;
@@ -111,7 +111,7 @@ pub fn import(
 pub fn ops() -> Vec<(&'static str, i64, Option<String>)> {
     let text = |results: &[Expr]| results.iter().map(Expr::to_string).collect::<Vec<_>>().join("; ");
     let written = table::rows().iter().map(|row| (row.op.as_str(), row.since, Some(text(&row.results))));
-    let mut ops: Vec<_> = written.chain(special::names().map(|name| (name, 1, None))).collect();
+    let mut ops: Vec<_> = written.chain(OPS.iter().map(|(name, _)| (*name, 1, None))).collect();
     ops.sort();
     ops
 }

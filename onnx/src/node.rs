@@ -7,7 +7,7 @@ use bytes::Bytes;
 use engine_core::diag::Diagnostic;
 use prost::Message;
 
-use crate::fault::{broken, malformed};
+use crate::fault::{broken, malformed, unsupported};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::tensor::{self, Stored};
 
@@ -73,6 +73,12 @@ impl Node {
         };
         let domain = if self.domain.is_empty() { String::new() } else { format!("{}.", self.domain) };
         format!("node `{name}` ({domain}{})", self.op)
+    }
+
+    /// A fact about the node that keeps it from being translated.
+    pub(crate) fn fault(&self, fact: &str) -> Diagnostic {
+        let help = "make its operands constants, or give extents: `engine import --value NAME=[…] --dim B=8`";
+        unsupported(format!("{} {fact}", self.describe()), help)
     }
 
     /// A whole number, or the default.

@@ -6,7 +6,6 @@ use engine_core::ir::{DType, Type};
 use crate::fault::broken;
 use crate::known::{Known, Number};
 use crate::node::{Attribute, Node};
-use crate::special::fault;
 use crate::table::expression;
 use crate::tensor::Stored;
 use crate::translate::Translation;
@@ -34,7 +33,7 @@ pub(crate) fn lstm(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> 
     ];
     expect_plain(node, &allowed, &["Sigmoid", "Tanh", "Tanh"])?;
     if node.input(7).is_some() || node.int("input_forget", 0) != 0 {
-        return Err(fault(node, "has peepholes, or couples its gates"));
+        return Err(node.fault("has peepholes, or couples its gates"));
     }
     network(of, node, &Kind { step: "lstm_step", gates: &[0, 2, 3, 1], has_cell: true })
 }
@@ -52,14 +51,14 @@ pub(crate) fn gru(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     ];
     expect_plain(node, &allowed, &["Sigmoid", "Tanh"])?;
     if node.int("linear_before_reset", 0) == 0 {
-        return Err(fault(node, "resets its state before the product"));
+        return Err(node.fault("resets its state before the product"));
     }
     network(of, node, &Kind { step: "gru_step", gates: &[1, 0, 2], has_cell: false })
 }
 
 fn expect_plain(node: &Node, allowed: &[&str], activations: &[&str]) -> Result<(), Diagnostic> {
     if let Some(unknown) = node.attributes.keys().find(|name| !allowed.contains(&name.as_str())) {
-        return Err(fault(node, &format!("has the attribute `{unknown}`")));
+        return Err(node.fault(&format!("has the attribute `{unknown}`")));
     }
     let is_default = |attribute: Option<&Attribute>| match attribute {
         None => true,
@@ -70,7 +69,7 @@ fn expect_plain(node: &Node, allowed: &[&str], activations: &[&str]) -> Result<(
     };
     match is_default(node.attributes.get("activations")) && node.int("layout", 0) == 0 {
         true => Ok(()),
-        false => Err(fault(node, "has other activations, or batches first")),
+        false => Err(node.fault("has other activations, or batches first")),
     }
 }
 
@@ -111,7 +110,7 @@ fn expect_whole(of: &Translation, node: &Node, x: &Type) -> Result<(), Diagnosti
     let length = Number::of(&x.shape[0]);
     match of.values.known(name) {
         Some(known) if known.elements.iter().all(|n| *n == length) => Ok(()),
-        _ => Err(fault(node, "has sequences of several lengths")),
+        _ => Err(node.fault("has sequences of several lengths")),
     }
 }
 
@@ -161,7 +160,7 @@ fn param(of: &mut Translation, node: &Node, part: &str, value: Stored) -> Result
 fn constant<'v>(of: &'v Translation, node: &Node, operand: usize) -> Result<Option<&'v Stored>, Diagnostic> {
     let Some(name) = node.input(operand) else { return Ok(None) };
     let found = of.values.stored(name);
-    found.map(Some).ok_or_else(|| fault(node, "has weights that are no constants"))
+    found.map(Some).ok_or_else(|| node.fault("has weights that are no constants"))
 }
 
 /// Weights `[directions, gates * H, n]` of one direction as `[n, gates * H]`, gates in the order of the engine.

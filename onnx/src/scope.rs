@@ -1,11 +1,12 @@
 //! The names within a row of the table, and the values of its settings and conditions.
 
 use engine_core::diag::Diagnostic;
-use engine_core::ir::{Dim, Type};
+use engine_core::ir::Type;
 use engine_core::text::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 
 use crate::fault::unsupported;
 use crate::known::{Known, Number};
+use crate::literal::{list, of_number, of_word};
 use crate::node::{Attribute, Node};
 use crate::shapes;
 use crate::table::{Row, expression};
@@ -187,7 +188,7 @@ impl Scope<'_> {
         let shape = self.type_of(first)?.shape;
         let second = || args.get(1).ok_or_else(unclear);
         let listed = || self.list(second()?)?.ok_or_else(unclear);
-        let at = |end| Ok(shapes::axis(self.int(second()?)?, shape.len(), end).ok_or_else(unclear)?);
+        let at = |end| shapes::axis(self.int(second()?)?, shape.len(), end).ok_or_else(unclear);
         let list = |found: Option<Vec<Number>>| found.map(Setting::List).ok_or_else(unclear);
         let number = |found: Option<Number>| found.map(Setting::Number).ok_or_else(unclear);
         match name {
@@ -287,35 +288,12 @@ impl Setting {
         match self {
             Setting::Absent => None,
             Setting::Number(number) => Some(of_number(number)),
-            Setting::List(items) => {
-                let items: Vec<String> = items.iter().map(|item| of_number(item).to_string()).collect();
-                Some(expression(&format!("[{}]", items.join(", "))))
-            }
+            Setting::List(items) => Some(expression(&list(items))),
             Setting::Text(text) => Some(of_word(text)),
         }
     }
 }
 
-/// A word of an attribute, in quotes if it is none.
-fn of_word(text: &str) -> Expr {
-    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let kind = if is_word { ExprKind::Name(text.to_owned()) } else { ExprKind::Str(text.to_owned()) };
-    Expr::new(expression("x").span, kind)
-}
-
 fn is_arithmetic(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div)
-}
-
-/// A number as an expression.
-pub(crate) fn of_number(number: &Number) -> Expr {
-    match number {
-        Number::Bool(b) => expression(&b.to_string()),
-        Number::Int(n) => expression(&n.to_string()),
-        Number::Float(x) if x.is_nan() => expression("nan"),
-        Number::Float(x) => expression(&format!("{x:?}")),
-        Number::Dim(Dim::Named(name)) => expression(name),
-        Number::Dim(dim) => expression(&dim.to_string()),
-    }
 }

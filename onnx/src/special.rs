@@ -4,21 +4,20 @@ use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
 use engine_core::text::expr::Expr;
 
-use crate::fault::{broken, unsupported};
+use crate::fault::broken;
 use crate::known::{Known, Number};
+use crate::literal::{list, of_number};
 use crate::node::{Attribute, Node};
 use crate::recurrent;
-use crate::scope::of_number;
+
 use crate::shapes;
 use crate::table::expression;
 use crate::tensor::Stored;
-use crate::translate::{Translation, subgraph};
+use crate::translate::{Translate, Translation, subgraph};
 use crate::values::extents;
 
-/// Translates a node.
-pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic>;
-
-const OPS: &[(&str, Translate)] = &[
+/// The ops of this file, by name.
+pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Constant", constant),
     ("ConstantOfShape", constant_of_shape),
     ("GRU", recurrent::gru),
@@ -38,23 +37,6 @@ const OPS: &[(&str, Translate)] = &[
 /// The most axes that one node cuts, pads or indexes.
 const MOST_AXES: usize = 64;
 
-/// The translation of an op, if the table does not say it.
-pub(crate) fn find(op: &str) -> Option<Translate> {
-    OPS.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
-}
-
-/// The ops of this file.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    OPS.iter().map(|(name, _)| *name)
-}
-
-pub(crate) fn fault(node: &Node, fact: &str) -> Diagnostic {
-    unsupported(
-        format!("{} {fact}", node.describe()),
-        "export the model with constant shapes, or give extents: `engine import --dim B=8`",
-    )
-}
-
 /// The name of an operand, and its extents.
 fn operand<'n>(of: &Translation, node: &'n Node, at: usize) -> Result<(&'n str, Vec<Number>), Diagnostic> {
     let found = node.input(at).and_then(|name| Some((name, extents(&of.values.type_of(name)?))));
@@ -65,7 +47,7 @@ fn operand<'n>(of: &Translation, node: &'n Node, at: usize) -> Result<(&'n str, 
 fn numbers(of: &Translation, node: &Node, at: usize) -> Result<Option<Vec<Number>>, Diagnostic> {
     let Some(name) = node.input(at) else { return Ok(None) };
     let known = of.values.known(name).ok_or_else(|| {
-        fault(node, &format!("needs the numbers of `{name}`, which are not known at import"))
+        node.fault(&format!("needs the numbers of `{name}`, which are not known at import"))
     })?;
     Ok(Some(known.elements.clone()))
 }
@@ -96,7 +78,7 @@ fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         Some((_, Attribute::Float(x))) => known(DType::F32, vec![], vec![Number::Float(*x)]),
         Some((_, Attribute::Ints(items))) => known(DType::I64, vec![items.len()], ints(items)),
         Some((_, Attribute::Floats(items))) => known(DType::F32, vec![items.len()], list(items)),
-        _ => return Err(fault(node, "is no constant of numbers")),
+        _ => return Err(node.fault("is no constant of numbers")),
     };
     of.values.add_known(&node.outputs[0], value);
     Ok(())
@@ -116,7 +98,7 @@ fn shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
 fn size(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let (_, extents) = operand(of, node, 0)?;
     let product = extents.iter().try_fold(Number::Int(1), |product, extent| product.times(extent));
-    let product = product.ok_or_else(|| fault(node, "has too many elements"))?;
+    let product = product.ok_or_else(|| node.fault("has too many elements"))?;
     of.values.add_known(&node.outputs[0], Known { dtype: DType::I64, dims: vec![], elements: vec![product] });
     Ok(())
 }
@@ -141,11 +123,6 @@ fn constant_of_shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
     of.values.define(&node.outputs[0], expression(&expr)).map(drop)
 }
 
-fn list(items: &[Number]) -> String {
-    let items: Vec<String> = items.iter().map(|item| of_number(item).to_string()).collect();
-    format!("[{}]", items.join(", "))
-}
-
 /// `Range(start, limit, delta)`: the table's expressions need numbers, `iota` takes extents.
 fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let dtype = node.input(0).and_then(|name| of.values.type_of(name)).map_or(DType::I64, |ty| ty.dtype);
@@ -160,8 +137,8 @@ fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
             expression(&format!("arange(start={start}, stop={limit}, step={step}, dtype={dtype})"))
         }
         (_, Number::Int(1)) if dtype.is_int() => positions(&start, &limit, dtype)
-            .ok_or_else(|| fault(node, "has bounds that are not known at import"))?,
-        _ => return Err(fault(node, "has a step other than 1 between extents that are open")),
+            .ok_or_else(|| node.fault("has bounds that are not known at import"))?,
+        _ => return Err(node.fault("has a step other than 1 between extents that are open")),
     };
     of.values.define(&node.outputs[0], expr).map(drop)
 }
@@ -199,11 +176,11 @@ fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let mut is_whole = true;
     for (((start, end), along), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
         let (Some(along), Some(step)) = (along.int(), step.int()) else {
-            return Err(fault(node, "has axes or steps that are not known at import"));
+            return Err(node.fault("has axes or steps that are not known at import"));
         };
         let along = axis(node, along, shape.len())?;
         if let Some(part) = cut(&expr, &shape[along], (start, end), along, step)
-            .ok_or_else(|| fault(node, "has bounds that are not known at import"))?
+            .ok_or_else(|| node.fault("has bounds that are not known at import"))?
         {
             (expr, is_whole) = (part, false);
         }
@@ -274,9 +251,9 @@ fn split(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
             .iter()
             .map(Number::int)
             .collect::<Option<_>>()
-            .ok_or_else(|| fault(node, "has parts of open extents"))?,
+            .ok_or_else(|| node.fault("has parts of open extents"))?,
         (None, None) => {
-            let whole = shape[along].int().ok_or_else(|| fault(node, "splits an open extent"))?;
+            let whole = shape[along].int().ok_or_else(|| node.fault("splits an open extent"))?;
             let n = node.outputs.len() as i64;
             let size = whole.checked_add(n - 1).map_or(0, |sum| sum / n.max(1));
             (0..n).map(|i| size.min(whole - size * i).max(0)).collect()
@@ -301,14 +278,14 @@ fn split(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
 /// The parts of index vectors, one for each leading axis of the data.
 fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic> {
     if node.int("batch_dims", 0) != 0 {
-        return Err(fault(node, "has batch axes"));
+        return Err(node.fault("has batch axes"));
     }
     let (name, shape) = operand(of, node, 1)?;
     let n = shape
         .last()
         .and_then(Number::int)
         .filter(|&n| n <= MOST_AXES as i64)
-        .ok_or_else(|| fault(node, "has indices of open length"))?;
+        .ok_or_else(|| node.fault("has indices of open length"))?;
     let indices = of.values.operand(name, None)?;
     Ok((0..n).map(|at| format!("select({indices}, axis=-1, index={at})")).collect())
 }
@@ -325,7 +302,7 @@ fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         None => "",
         Some(Attribute::Text(text)) if text == "none" => "",
         Some(Attribute::Text(text)) if text == "add" => ", accumulate=true",
-        Some(_) => return Err(fault(node, "has a reduction other than `none` and `add`")),
+        Some(_) => return Err(node.fault("has a reduction other than `none` and `add`")),
     };
     let ((name, _), (updates, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
     let columns = columns(of, node)?;
@@ -338,7 +315,7 @@ fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
 fn one_hot(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let ((indices, shape), (values, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
     let depth = numbers(of, node, 1)?.and_then(|found| found.first().and_then(Number::float));
-    let depth = depth.ok_or_else(|| fault(node, "has an open depth"))?;
+    let depth = depth.ok_or_else(|| node.fault("has an open depth"))?;
     let is_float = of.values.type_of(indices).is_some_and(|ty| !ty.dtype.is_int());
     let (indices, values) = (of.values.tensor(indices)?.0, of.values.tensor(values)?.0);
     let indices = if is_float { format!("cast({indices}, dtype=i64)") } else { indices };
@@ -356,7 +333,7 @@ fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     if !matches!(node.attributes.get("mode"), None | Some(Attribute::Text(_)))
         || matches!(node.attributes.get("mode"), Some(Attribute::Text(mode)) if mode != "constant")
     {
-        return Err(fault(node, "pads otherwise than by a constant"));
+        return Err(node.fault("pads otherwise than by a constant"));
     }
     let (name, shape) = operand(of, node, 0)?;
     let pads = match node.ints("pads") {
@@ -370,7 +347,7 @@ fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let value = of_number(&value.unwrap_or(Number::Int(0)));
     let axes = numbers(of, node, 3)?.unwrap_or_else(|| Number::vector(0..shape.len() as i64));
     if axes.len() > MOST_AXES {
-        return Err(fault(node, "pads too many axes"));
+        return Err(node.fault("pads too many axes"));
     }
     let dtype = of.values.type_of(name).map_or(DType::F32, |ty| ty.dtype);
     let mut x = of.values.operand(name, None)?;
@@ -379,7 +356,7 @@ fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         let along = axis(node, along.int().unwrap_or(i64::MAX), shape.len())?;
         let [before, after] = [at, axes.len() + at].map(|at| pads.get(at).and_then(Number::int));
         let (Some(before), Some(after)) = (before, after) else {
-            return Err(fault(node, "has pads that are not known at import"));
+            return Err(node.fault("has pads that are not known at import"));
         };
         let bounds = (
             &Number::Int(before.saturating_neg().max(0)),
@@ -388,7 +365,7 @@ fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         x = cut(&x, &extents[along], bounds, along, 1).flatten().unwrap_or(x);
         extents[along] = extents[along]
             .plus(&Number::Int(before.min(0).saturating_add(after.min(0))))
-            .ok_or_else(|| fault(node, "cuts too much"))?;
+            .ok_or_else(|| node.fault("cuts too much"))?;
         let part = |n: i64| {
             let mut shape = extents.clone();
             shape[along] = Number::Int(n);
@@ -401,7 +378,7 @@ fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
             x = expression(&format!("concat({}, axis={along})", parts.join(", ")));
         }
         let grown = Number::Int(before.max(0).saturating_add(after.max(0)));
-        extents[along] = extents[along].plus(&grown).ok_or_else(|| fault(node, "grows too much"))?;
+        extents[along] = extents[along].plus(&grown).ok_or_else(|| node.fault("grows too much"))?;
     }
     of.values.define(&node.outputs[0], x).map(drop)
 }
@@ -412,7 +389,7 @@ fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let name = match condition {
         Some(0) => "else_branch",
         Some(_) => "then_branch",
-        None => return Err(fault(node, "has a condition that is not known at import")),
+        None => return Err(node.fault("has a condition that is not known at import")),
     };
     let graph = subgraph(node, name)
         .ok_or_else(|| broken(format!("{} has no `{name}`", node.describe()), "export the model again"))?;

@@ -15,7 +15,6 @@ use crate::known::Known;
 use crate::node::{Attribute, Node};
 use crate::proto::{GraphProto, TensorProto};
 use crate::scope::Scope;
-use crate::special;
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
@@ -23,6 +22,9 @@ use crate::values::Values;
 
 /// The most nodes of a model, those of branches included.
 const MOST_NODES: usize = 1 << 20;
+
+/// Translates a node.
+pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic>;
 
 /// A model on its way to a pipeline.
 pub(crate) struct Translation<'m, 'r> {
@@ -32,6 +34,8 @@ pub(crate) struct Translation<'m, 'r> {
     pub(crate) folder: Option<&'m Path>,
     /// Extents that the user gives.
     pub(crate) dims: &'m [(Symbol, usize)],
+    /// The ops that the table does not say.
+    special: &'static [(&'static str, Translate)],
     /// Whether extents of inputs have names.
     pub(crate) has_open_extents: bool,
     n_nodes: usize,
@@ -43,15 +47,22 @@ impl<'m, 'r> Translation<'m, 'r> {
         opset: i64,
         folder: Option<&'m Path>,
         dims: &'m [(Symbol, usize)],
+        special: &'static [(&'static str, Translate)],
     ) -> Translation<'m, 'r> {
         Translation {
             values: Values::new(registry),
             opset,
             folder,
             dims,
+            special,
             has_open_extents: false,
             n_nodes: 0,
         }
+    }
+
+    /// The translation of an op that the table does not say.
+    fn special(&self, op: &str) -> Option<Translate> {
+        self.special.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
     }
 
     /// Adds the tensors that a graph holds.
@@ -100,7 +111,7 @@ impl<'m, 'r> Translation<'m, 'r> {
     fn expect_known_ops(&self, nodes: &[Node]) -> Result<(), Diagnostic> {
         let is_known = |node: &&Node| {
             node.domain.is_empty()
-                && (special::find(&node.op).is_some() || table::find(&node.op, self.opset).is_some())
+                && (self.special(&node.op).is_some() || table::find(&node.op, self.opset).is_some())
         };
         let mut missing = nodes.iter().filter(|node| !is_known(node));
         let Some(first) = missing.next() else { return Ok(()) };
@@ -115,7 +126,8 @@ impl<'m, 'r> Translation<'m, 'r> {
             first.op,
             self.opset
         );
-        let known = table::rows().iter().map(|row| row.op.as_str()).chain(special::names());
+        let known =
+            table::rows().iter().map(|row| row.op.as_str()).chain(self.special.iter().map(|(name, _)| *name));
         let near = nearest(&first.op, known).filter(|near| *near != first.op);
         let near = near.map(|near| format!("the nearest known op is {near}; ")).unwrap_or_default();
         let others: Vec<String> = others.iter().map(|((_, op), n)| format!("{op} ({n})")).collect();
@@ -152,7 +164,7 @@ impl<'m, 'r> Translation<'m, 'r> {
             self.values.add_known(first, known);
             return Ok(());
         }
-        match (special::find(&node.op), table::find(&node.op, self.opset)) {
+        match (self.special(&node.op), table::find(&node.op, self.opset)) {
             (Some(translate), _) => translate(self, node),
             (None, Some(row)) => self.row(node, row),
             (None, None) => self.expect_known_ops(std::slice::from_ref(node)),

@@ -10,8 +10,8 @@ use engine_core::text::expr::{Expr, ExprKind};
 
 use crate::fault::unsupported;
 use crate::known::{Known, Number};
+use crate::literal::of_number;
 use crate::names::Names;
-use crate::scope::of_number;
 use crate::table::expression;
 use crate::tensor::Stored;
 

@@ -1,19 +1,21 @@
 //! The arguments of the command line.
 
+mod import;
+mod shared;
+
+pub(super) use import::ImportArgs;
+pub(super) use shared::ForceArgs;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use engine_core::ir::Symbol;
 use engine_core::pipeline::Given;
-use engine_runtime::files::Overwrite;
 use engine_runtime::session::Session;
 
 use super::form::Form;
-use super::values::{
-    parse_dim, parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads,
-};
+use super::values::{parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads};
 use crate::devices::Choice;
 
 const EXIT_CODES: &str = "\
@@ -159,20 +161,6 @@ impl ResidencyArgs {
         if let Some(mib) = self.resident_mib {
             session.keep_resident(u64::from(mib) << 20);
         }
-    }
-}
-
-/// The treatment of existing files.
-#[derive(Args, Clone, Copy)]
-pub(super) struct ForceArgs {
-    /// Replace files that this program has not written, and write into devices
-    #[arg(long)]
-    pub(super) force: bool,
-}
-
-impl ForceArgs {
-    pub(super) fn overwrite(self) -> Overwrite {
-        if self.force { Overwrite::Any } else { Overwrite::Own }
     }
 }
 
@@ -376,25 +364,6 @@ pub(super) struct SelftestArgs {
     /// Only ops whose name contains this
     #[arg(long, value_name = "NAME")]
     pub(super) filter: Option<String>,
-}
-
-#[derive(Args)]
-pub(super) struct ImportArgs {
-    /// The model, with its data in the same folder
-    #[arg(value_name = "MODEL.onnx")]
-    pub(super) model: PathBuf,
-    /// The graph; its weights go beside it, as .safetensors. By default, both are named after the model, in the present
-    /// folder
-    #[arg(short, long, value_name = "GRAPH.ron")]
-    pub(super) output: Option<PathBuf>,
-    /// Give an open extent of the model a number, as in batch=8
-    #[arg(long, value_name = "NAME=N", value_parser = parse_dim)]
-    pub(super) dim: Vec<(Symbol, usize)>,
-    /// Make an input a constant, as in axes=[0,1]; inputs that determine shapes must be constants
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_input)]
-    pub(super) value: Vec<(String, Given)>,
-    #[command(flatten)]
-    pub(super) force: ForceArgs,
 }
 
 #[derive(Args)]
