@@ -284,7 +284,7 @@ fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic>
     let n = shape
         .last()
         .and_then(Number::int)
-        .filter(|&n| n <= MOST_AXES as i64)
+        .filter(|n| (1..=MOST_AXES as i64).contains(n))
         .ok_or_else(|| node.fault("has indices of open length"))?;
     let indices = of.values.operand(name, None)?;
     Ok((0..n).map(|at| format!("select({indices}, axis=-1, index={at})")).collect())
