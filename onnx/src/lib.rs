@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** no input makes the importer panic, or allocate more than a small multiple of the file.
 
+mod attention;
 mod fault;
 mod fold;
 mod inline;

@@ -4,6 +4,7 @@ use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
 use engine_core::text::expr::Expr;
 
+use crate::attention::attention;
 use crate::fault::broken;
 use crate::known::{Known, Number};
 use crate::literal::{list, of_number};
@@ -18,6 +19,7 @@ use crate::values::extents;
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
+    ("Attention", attention),
     ("Constant", constant),
     ("ConstantOfShape", constant_of_shape),
     ("GRU", recurrent::gru),
