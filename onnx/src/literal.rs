@@ -26,7 +26,9 @@ pub(crate) fn list(items: &[Number]) -> String {
 
 /// A word of an attribute, in quotes if it is none.
 pub(crate) fn of_word(text: &str) -> Expr {
-    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic())
+    let has_meaning = ["none", "true", "false", "inf", "nan"].contains(&text);
+    let is_word = !has_meaning
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let kind = if is_word { ExprKind::Name(text.to_owned()) } else { ExprKind::Str(text.to_owned()) };
     Expr::new(expression("x").span, kind)

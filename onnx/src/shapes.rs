@@ -86,6 +86,12 @@ pub(crate) fn spatial(shape: &[Dim]) -> Option<Vec<Number>> {
     Some((2..shape.len() as i64).map(Number::Int).collect())
 }
 
+/// The axes with the channels behind all others.
+pub(crate) fn channels_last(shape: &[Dim]) -> Option<Vec<Number>> {
+    let rank = shape.len() as i64;
+    Some(Number::vector([0].into_iter().chain(2..rank).chain((rank > 1).then_some(1))))
+}
+
 /// The axes from the last to the first.
 pub(crate) fn reversed(shape: &[Dim]) -> Option<Vec<Number>> {
     Some((0..shape.len() as i64).rev().map(Number::Int).collect())

@@ -237,7 +237,8 @@ impl Template<'_, '_> {
             };
             let Some(value) = setting.expr() else { continue };
             let default = spec.and_then(|spec| spec.default.as_ref()).map(|default| default.to_string());
-            let is_default = default.is_some_and(|default| default.trim_matches('"') == value.to_string());
+            let is_default = default
+                .is_some_and(|default| default.trim_matches('"') == value.to_string().trim_matches('"'));
             if !is_default {
                 settings.push((name.clone(), value));
             }
