@@ -10,6 +10,7 @@
 mod attention;
 mod fault;
 mod fold;
+mod functions;
 mod inline;
 mod known;
 mod literal;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use engine_core::diag::{Diagnostic, nearest};
@@ -11,6 +12,7 @@ use engine_core::text::expr::Expr;
 use prost::Message;
 
 use crate::fault::{broken, malformed, unsupported};
+use crate::functions;
 use crate::inline::inlined;
 use crate::proto::{
     DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
@@ -19,7 +21,7 @@ use crate::special::OPS;
 use crate::table;
 use crate::table::expression;
 use crate::tensor::{Stored, dtype_of};
-use crate::translate::Translation;
+use crate::translate::{self, Translation};
 use crate::values::Param;
 use crate::write::Parts;
 
@@ -86,6 +88,7 @@ pub fn import(
         .graph
         .ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
     let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims, OPS);
+    of.functions = Rc::new(functions::read(&model.functions, of.folder)?);
     let outputs = reserve_outputs(&graph);
     of.initializers(&graph)?;
     fix_inputs(&mut of, &graph, &facts.values)?;
@@ -126,9 +129,8 @@ fn one_line(text: &str) -> String {
 }
 
 fn opset_of(imports: &[OperatorSetIdProto]) -> Result<i64, Diagnostic> {
-    let own = imports.iter().find(|import| import.domain.is_empty() || import.domain == "ai.onnx");
-    let version = own
-        .map(|import| import.version)
+    let version = translate::opset_of(imports);
+    let version = version
         .ok_or_else(|| broken("the model names no opset of ONNX", "the file is damaged, or no ONNX model"))?;
     match (OLDEST_OPSET..=NEWEST_OPSET).contains(&version) {
         true => Ok(version),

@@ -24,8 +24,8 @@ pub(crate) enum Attribute {
     Graph(Box<GraphProto>),
     /// A kind that no translation reads.
     Other,
-    /// An attribute of the function around.
-    Reference,
+    /// The attribute of that name of the function around.
+    Reference(String),
 }
 
 /// A node. Operands that are left out have empty names.
@@ -51,17 +51,13 @@ impl Node {
             return Err(broken("a node names no op", "the file is damaged; export the model again"));
         }
         let domain = if proto.domain == "ai.onnx" { String::new() } else { proto.domain };
-        let attributes = proto.attribute.into_iter().map(|attribute| {
-            let name = attribute.name.clone();
-            Ok((name, read_attribute(attribute, folder)?))
-        });
         Ok(Node {
             op: proto.op_type,
             domain,
             name: proto.name,
             inputs: proto.input,
             outputs: proto.output,
-            attributes: attributes.collect::<Result<_, Diagnostic>>()?,
+            attributes: attributes(proto.attribute, folder)?,
         })
     }
 
@@ -103,10 +99,22 @@ impl Node {
     }
 }
 
+/// Attributes by name.
+///
+/// # Errors
+/// If a tensor among them is malformed.
+pub(crate) fn attributes(
+    protos: Vec<AttributeProto>,
+    folder: Option<&Path>,
+) -> Result<BTreeMap<String, Attribute>, Diagnostic> {
+    let read = |proto: AttributeProto| Ok((proto.name.clone(), read_attribute(proto, folder)?));
+    protos.into_iter().map(read).collect()
+}
+
 /// `AttributeProto.AttributeType`: FLOAT 1, INT 2, STRING 3, TENSOR 4, GRAPH 5, FLOATS 6, INTS 7, STRINGS 8.
 fn read_attribute(proto: AttributeProto, folder: Option<&Path>) -> Result<Attribute, Diagnostic> {
     if !proto.ref_attr_name.is_empty() {
-        return Ok(Attribute::Reference);
+        return Ok(Attribute::Reference(proto.ref_attr_name));
     }
     Ok(match (proto.r#type, proto.t, proto.g) {
         (1, ..) => Attribute::Float(single(proto.f)),

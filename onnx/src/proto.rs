@@ -16,6 +16,8 @@ pub(crate) struct ModelProto {
     pub(crate) graph: Option<GraphProto>,
     #[prost(message, repeated, tag = "8")]
     pub(crate) opset_import: Vec<OperatorSetIdProto>,
+    #[prost(bytes = "bytes", repeated, tag = "25")]
+    pub(crate) functions: Vec<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -40,6 +42,24 @@ pub(crate) struct GraphProto {
     pub(crate) output: Vec<ValueInfoProto>,
     #[prost(bytes = "bytes", repeated, tag = "15")]
     pub(crate) sparse_initializer: Vec<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FunctionProto {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(string, repeated, tag = "4")]
+    pub(crate) input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    pub(crate) output: Vec<String>,
+    #[prost(bytes = "bytes", repeated, tag = "7")]
+    pub(crate) node: Vec<Bytes>,
+    #[prost(message, repeated, tag = "9")]
+    pub(crate) opset_import: Vec<OperatorSetIdProto>,
+    #[prost(string, tag = "10")]
+    pub(crate) domain: String,
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) attribute_proto: Vec<AttributeProto>,
 }
 
 #[derive(Clone, PartialEq, Message)]

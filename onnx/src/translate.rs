@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use engine_core::diag::{Diagnostic, nearest};
@@ -11,15 +12,18 @@ use prost::Message;
 
 use crate::fault::{broken, malformed, unsupported};
 use crate::fold::fold;
+use crate::functions::Functions;
 use crate::known::Known;
 use crate::node::{Attribute, Node};
-use crate::proto::{GraphProto, TensorProto};
+use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
 use crate::scope::Scope;
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
 use crate::values::Values;
 
+/// The most calls of functions within each other.
+const MOST_CALLS: usize = 32;
 /// The most nodes of a model, those of branches included.
 const MOST_NODES: usize = 1 << 20;
 
@@ -38,6 +42,10 @@ pub(crate) struct Translation<'m, 'r> {
     special: &'static [(&'static str, Translate)],
     /// Whether extents of inputs have names.
     pub(crate) has_open_extents: bool,
+    /// The functions of the model.
+    pub(crate) functions: Rc<Functions>,
+    /// Calls of functions around the present node.
+    depth: usize,
     n_nodes: usize,
 }
 
@@ -56,6 +64,8 @@ impl<'m, 'r> Translation<'m, 'r> {
             dims,
             special,
             has_open_extents: false,
+            functions: Rc::default(),
+            depth: 0,
             n_nodes: 0,
         }
     }
@@ -94,8 +104,11 @@ impl<'m, 'r> Translation<'m, 'r> {
     /// # Errors
     /// The first node that is malformed or has no translation.
     pub(crate) fn nodes(&mut self, encoded: &[Bytes]) -> Result<(), Diagnostic> {
-        let nodes =
-            encoded.iter().map(|bytes| Node::read(bytes, self.folder)).collect::<Result<Vec<_>, _>>()?;
+        let nodes = encoded.iter().map(|bytes| Node::read(bytes, self.folder));
+        self.translate(&nodes.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    fn translate(&mut self, nodes: &[Node]) -> Result<(), Diagnostic> {
         self.n_nodes = self.n_nodes.saturating_add(nodes.len());
         if self.n_nodes > MOST_NODES {
             return Err(unsupported(
@@ -103,16 +116,14 @@ impl<'m, 'r> Translation<'m, 'r> {
                 "import a part of it",
             ));
         }
-        self.expect_known_ops(&nodes)?;
+        self.expect_known_ops(nodes)?;
         nodes.iter().try_for_each(|node| self.node(node))
     }
 
     /// Reports the first node whose op has no translation, and the number of further such ops.
     fn expect_known_ops(&self, nodes: &[Node]) -> Result<(), Diagnostic> {
-        let is_known = |node: &&Node| {
-            node.domain.is_empty()
-                && (self.special(&node.op).is_some() || table::find(&node.op, self.opset).is_some())
-        };
+        let is_function = |node: &Node| self.functions.contains_key(&(node.domain.clone(), node.op.clone()));
+        let is_known = |node: &&Node| self.is_own(node) || is_function(node);
         let mut missing = nodes.iter().filter(|node| !is_known(node));
         let Some(first) = missing.next() else { return Ok(()) };
         let mut others: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -164,6 +175,11 @@ impl<'m, 'r> Translation<'m, 'r> {
             self.values.add_known(first, known);
             return Ok(());
         }
+        if !self.is_own(node)
+            && let Some(called) = self.call(node)
+        {
+            return called;
+        }
         match (self.special(&node.op), table::find(&node.op, self.opset)) {
             (Some(translate), _) => translate(self, node),
             (None, Some(row)) => self.row(node, row),
@@ -183,6 +199,28 @@ impl<'m, 'r> Translation<'m, 'r> {
             fault.help = Some(fault.help.map_or(help.to_owned(), |own| format!("{own}; {help}")));
         }
         fault
+    }
+
+    /// Whether ONNX itself defines the op.
+    fn is_own(&self, node: &Node) -> bool {
+        let is_known = || self.special(&node.op).is_some() || table::find(&node.op, self.opset).is_some();
+        node.domain.is_empty() && is_known()
+    }
+
+    /// Translates the nodes of the function that a node calls; nothing if there is no such function.
+    fn call(&mut self, node: &Node) -> Option<Result<(), Diagnostic>> {
+        let functions = Rc::clone(&self.functions);
+        let function = functions.get(&(node.domain.clone(), node.op.clone()))?;
+        if self.depth > MOST_CALLS {
+            return Some(Err(broken(format!("{} calls itself", node.describe()), "export the model again")));
+        }
+        let opset = opset_of(&function.opsets).unwrap_or(self.opset);
+        let outer = std::mem::replace(&mut self.opset, opset);
+        self.depth += 1;
+        let translated = function.body(node).and_then(|body| self.translate(&body));
+        self.depth -= 1;
+        self.opset = outer;
+        Some(translated)
     }
 
     /// Translates a node by a row of the table.
@@ -264,6 +302,12 @@ impl<'m, 'r> Translation<'m, 'r> {
         }
         Ok(())
     }
+}
+
+/// The opset of ONNX among others.
+pub(crate) fn opset_of(imports: &[OperatorSetIdProto]) -> Option<i64> {
+    let own = imports.iter().find(|import| import.domain.is_empty() || import.domain == "ai.onnx");
+    own.map(|import| import.version)
 }
 
 /// The subgraph of that name.

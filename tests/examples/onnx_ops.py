@@ -45,7 +45,7 @@ def written(array):
     return {"dtype": str(array.dtype), "shape": list(array.shape), "elements": elements}
 
 
-def run(name, nodes, inputs, outputs, opset, consts, open_dims=()):
+def run(name, nodes, inputs, outputs, opset, consts, open_dims=(), functions=()):
     feeds = {key: value for key, value in inputs.items() if value is not None}
     def info(key, value):
         dims = [open_dims[i] if i < len(open_dims) and open_dims[i] else n for i, n in enumerate(value.shape)]
@@ -57,7 +57,8 @@ def run(name, nodes, inputs, outputs, opset, consts, open_dims=()):
         [helper.make_empty_tensor_value_info(key) for key in outputs],
         [numpy_helper.from_array(value, key) for key, value in consts.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    opsets = [helper.make_opsetid("", opset), *[helper.make_opsetid(f.domain, 1) for f in functions]]
+    model = helper.make_model(graph, opset_imports=opsets, functions=list(functions))
     model.ir_version = 8 if opset < 20 else 10
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -260,8 +261,40 @@ def branches():
     run("If", [shape, one, is_row, chosen, product], {"x": rand(4)}, ["y"], 13, {})
 
 
+def functions():
+    power = helper.make_node("Pow", ["x", "e"], ["p"])
+    exponent = helper.make_node("Constant", [], ["e"])
+    exponent.attribute.append(onnx.AttributeProto(name="value_float", ref_attr_name="exponent", type=onnx.AttributeProto.FLOAT))
+    total = helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0)
+    opsets = [helper.make_opsetid("", 17)]
+    function = helper.make_function("acme", "PowerSum", ["x"], ["y"], [exponent, power, total], opsets, ["exponent"])
+    first = helper.make_node("PowerSum", ["x"], ["a"], domain="acme", exponent=2.0)
+    second = helper.make_node("PowerSum", ["x"], ["b"], domain="acme", exponent=3.0)
+    both = helper.make_node("Add", ["a", "b"], ["y"])
+    run("functions", [first, second, both], {"x": rand(4)}, ["y"], 17, {}, functions=[function])
+
+
+def networks():
+    c = lambda *items: np.array(items, I)
+    x, w, r, b = rand(3, 2, 2), rand(1, 8, 2), rand(1, 8, 2), rand(1, 16)
+    case("LSTM", x, w, r, b, opset=14, n=3, consts=(1, 2, 3), hidden_size=2)
+    case("LSTM", x, w, r, None, None, rand(1, 2, 2), rand(1, 2, 2), opset=7, n=3, consts=(1, 2), hidden_size=2, direction="reverse")
+    case("GRU", x, rand(1, 6, 2), rand(1, 6, 2), rand(1, 12), opset=14, n=2, consts=(1, 2, 3), hidden_size=2, linear_before_reset=1)
+    q, k = rand(1, 2, 3, 4), rand(1, 2, 3, 4)
+    case("Attention", q, k, rand(1, 2, 3, 2), opset=23, is_causal=1)
+    case("Attention", rand(1, 3, 8), rand(1, 4, 4), rand(1, 4, 4), truth(3, 4) | np.eye(3, 4, dtype=bool), opset=23, q_num_heads=2, kv_num_heads=1, title="heads")
+    case("Pad", rand(2, 3), c(1, -1, 0, 2), np.array(0.5, np.float32), consts=(1, 2), opset=13)
+    case("OneHot", c(1, -1, 7), c(3), np.array([0.5, 2], np.float32), consts=(1,), opset=11, axis=0)
+    case("DepthToSpace", rand(1, 4, 1, 2), opset=13, blocksize=2)
+    case("SpaceToDepth", rand(1, 1, 2, 4), opset=13, blocksize=2)
+    case("GlobalAveragePool", rand(2, 2, 3), opset=7)
+    case("LpNormalization", rand(2, 3), opset=7, p=1, axis=0)
+    case("SoftmaxCrossEntropyLoss", rand(3, 4), c(1, 0, 3), positive(4), opset=13)
+    case("NegativeLogLikelihoodLoss", rand(2, 3, 2), whole(2, 2, low=0, high=3), opset=13, reduction="none")
+
+
 if __name__ == "__main__":
-    for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches]:
+    for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")
