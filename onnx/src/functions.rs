@@ -47,6 +47,11 @@ pub(crate) fn read(encoded: &[Bytes], folder: Option<&Path>) -> Result<Functions
 }
 
 impl Function {
+    /// The number of its nodes.
+    pub(crate) fn n_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The nodes of a call, under names of their own.
     ///
     /// # Errors

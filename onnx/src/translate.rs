@@ -104,18 +104,23 @@ impl<'m, 'r> Translation<'m, 'r> {
     /// # Errors
     /// The first node that is malformed or has no translation.
     pub(crate) fn nodes(&mut self, encoded: &[Bytes]) -> Result<(), Diagnostic> {
+        self.count(encoded.len())?;
         let nodes = encoded.iter().map(|bytes| Node::read(bytes, self.folder));
         self.translate(&nodes.collect::<Result<Vec<_>, _>>()?)
     }
 
-    fn translate(&mut self, nodes: &[Node]) -> Result<(), Diagnostic> {
-        self.n_nodes = self.n_nodes.saturating_add(nodes.len());
-        if self.n_nodes > MOST_NODES {
-            return Err(unsupported(
-                format!("the model has more than {MOST_NODES} nodes"),
-                "import a part of it",
-            ));
+    /// Counts nodes, before they take memory.
+    fn count(&mut self, n: usize) -> Result<(), Diagnostic> {
+        self.n_nodes = self.n_nodes.saturating_add(n);
+        match self.n_nodes > MOST_NODES {
+            true => {
+                Err(unsupported(format!("the model has more than {MOST_NODES} nodes"), "import a part of it"))
+            }
+            false => Ok(()),
         }
+    }
+
+    fn translate(&mut self, nodes: &[Node]) -> Result<(), Diagnostic> {
         self.expect_known_ops(nodes)?;
         nodes.iter().try_for_each(|node| self.node(node))
     }
@@ -217,7 +222,9 @@ impl<'m, 'r> Translation<'m, 'r> {
         let opset = opset_of(&function.opsets).unwrap_or(self.opset);
         let outer = std::mem::replace(&mut self.opset, opset);
         self.depth += 1;
-        let translated = function.body(node).and_then(|body| self.translate(&body));
+        let counted = self.count(function.n_nodes());
+        let body = counted.and_then(|()| function.body(node));
+        let translated = body.and_then(|body| self.translate(&body));
         self.depth -= 1;
         self.opset = outer;
         Some(translated)

@@ -263,7 +263,8 @@ pub(super) struct PredictArgs {
     pub(super) graph: GraphArgs,
     #[command(flatten)]
     pub(super) machine: MachineArgs,
-    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive; required if there are parameters
+    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive; required if there are parameters and no
+    /// `Load` stage
     #[arg(long, value_name = "CKPT")]
     pub(super) load: Option<PathBuf>,
     /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv; columns of .csv are

@@ -134,3 +134,37 @@ fn position(ty: &Type, attrs: &Attrs) -> Result<(usize, usize), TypeIssue> {
     }
     Err(TypeIssue::new(format!("axis {axis} of {ty} has no index {index}")).at(0, format!("this is {ty}")))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use engine_core::ir::{Attr, DType, Literal};
+
+    /// The extent that a slice of `n + 1` elements has, as a text; nothing if it needs the number.
+    fn extent(start: Option<i64>, stop: Option<i64>, step: i64) -> Option<String> {
+        let n = Dim::Named("n".into()).plus(&Dim::Fixed(1)).unwrap();
+        let number = |n: Option<i64>| n.map_or(Attr::None, |n| Attr::Lit(Literal::Int(n)));
+        let attrs = Attrs::default().with("axis", number(Some(0))).with("step", number(Some(step)));
+        let attrs = attrs.with("start", number(start)).with("stop", number(stop));
+        let types = slice().infer(&[Type { dtype: DType::F32, shape: vec![n] }], &attrs);
+        types.ok().map(|types| types[0].shape[0].to_string())
+    }
+
+    #[test]
+    fn an_open_extent_is_cut_where_the_result_is_clear() {
+        let text = |found: &str| Some(found.to_owned());
+        assert_eq!(extent(None, None, 1), text("n + 1"));
+        assert_eq!(extent(None, None, -1), text("n + 1"));
+        assert_eq!(extent(Some(1), None, 1), text("n"));
+        assert_eq!(extent(None, Some(-1), 1), text("n"));
+        assert_eq!(extent(Some(2), Some(-3), 1), text("n - 4"));
+        assert_eq!(extent(None, Some(3), 1), text("3"));
+        assert_eq!(extent(Some(5), Some(3), 1), text("0"));
+        assert_eq!(extent(Some(-2), None, 1), text("2"));
+        assert_eq!(extent(Some(-3), Some(-1), 1), text("2"));
+        assert_eq!(extent(Some(-3), Some(1), 1), None);
+        assert_eq!(extent(None, None, 2), None);
+    }
+}
