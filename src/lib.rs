@@ -20,6 +20,8 @@ pub mod cli;
 
 pub mod devices;
 
+mod import;
+
 mod layers;
 mod pages;
 mod program;
@@ -34,6 +36,7 @@ pub use engine_runtime as runtime;
 
 pub use engine_core::op::Plugin;
 pub use engine_runtime::data::source::Source;
+pub use import::{Facts, Model};
 pub use program::{Faults, Program};
 
 use std::sync::Arc;

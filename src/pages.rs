@@ -1,7 +1,7 @@
 //! The pages of the error codes.
 
 /// Codes and pages, in the order of the codes.
-pub(crate) const ERRORS: [(&str, &str); 67] = [
+pub(crate) const ERRORS: [(&str, &str); 69] = [
     ("E0001", include_str!("../docs/errors/E0001.md")),
     ("E0002", include_str!("../docs/errors/E0002.md")),
     ("E0003", include_str!("../docs/errors/E0003.md")),
@@ -59,6 +59,8 @@ pub(crate) const ERRORS: [(&str, &str); 67] = [
     ("E0504", include_str!("../docs/errors/E0504.md")),
     ("E0505", include_str!("../docs/errors/E0505.md")),
     ("E0506", include_str!("../docs/errors/E0506.md")),
+    ("E0507", include_str!("../docs/errors/E0507.md")),
+    ("E0508", include_str!("../docs/errors/E0508.md")),
     ("E0601", include_str!("../docs/errors/E0601.md")),
     ("E0603", include_str!("../docs/errors/E0603.md")),
     ("E0604", include_str!("../docs/errors/E0604.md")),

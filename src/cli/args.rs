@@ -1,12 +1,17 @@
 //! The arguments of the command line.
 
+mod import;
+mod shared;
+
+pub(super) use import::ImportArgs;
+pub(super) use shared::ForceArgs;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use engine_core::pipeline::Given;
-use engine_runtime::files::Overwrite;
 use engine_runtime::session::Session;
 
 use super::form::Form;
@@ -75,6 +80,8 @@ pub(super) enum Command {
     Bench(BenchArgs),
     /// Time every kernel of a pipeline and say what limits it
     Profile(ProfileArgs),
+    /// Make a graph and a file of weights of an ONNX model
+    Import(ImportArgs),
     /// Make a graph or a plugin to start from
     New(NewArgs),
     /// Print the completions of a shell: source <(engine completions bash)
@@ -154,20 +161,6 @@ impl ResidencyArgs {
         if let Some(mib) = self.resident_mib {
             session.keep_resident(u64::from(mib) << 20);
         }
-    }
-}
-
-/// The treatment of existing files.
-#[derive(Args, Clone, Copy)]
-pub(super) struct ForceArgs {
-    /// Replace files that this program has not written, and write into devices
-    #[arg(long)]
-    pub(super) force: bool,
-}
-
-impl ForceArgs {
-    pub(super) fn overwrite(self) -> Overwrite {
-        if self.force { Overwrite::Any } else { Overwrite::Own }
     }
 }
 
@@ -270,7 +263,8 @@ pub(super) struct PredictArgs {
     pub(super) graph: GraphArgs,
     #[command(flatten)]
     pub(super) machine: MachineArgs,
-    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive; required if there are parameters
+    /// Trained parameters: a checkpoint, a safetensors file or an .npz archive; required if there are parameters and no
+    /// `Load` stage
     #[arg(long, value_name = "CKPT")]
     pub(super) load: Option<PathBuf>,
     /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv; columns of .csv are

@@ -14,6 +14,7 @@ use super::output::Failure;
 /// The first bytes of a report page.
 pub(super) const PAGE_START: &str = "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"engine\">";
 const REPORT_START: &str = "{\n  \"graph\": \"";
+const IMPORTED_START: &str = "// Imported by `engine import` ";
 const TRACE_START: &str = "{\"traceEvents\":[{\"name\":\"process_name\"";
 
 pub(super) const PAGE: Format =
@@ -25,6 +26,12 @@ pub(super) const REPORT: Format = Format {
 };
 pub(super) const TRACE: Format =
     Format { name: "a trace", is_own: |file| starts_with(file, TRACE_START.as_bytes()), into_special: true };
+/// The format of imported graphs.
+pub(super) const GRAPH: Format = Format {
+    name: "an imported graph",
+    is_own: |file| starts_with(file, IMPORTED_START.as_bytes()),
+    into_special: true,
+};
 /// The format of dumped arrays.
 pub(super) const ARRAY: Format =
     Format { name: "an array", is_own: |file| starts_with(file, npy::MAGIC), into_special: false };

@@ -33,6 +33,7 @@ mod ops;
 
 mod file;
 mod html;
+mod import;
 mod machine;
 mod open;
 mod output;
@@ -84,6 +85,7 @@ fn dispatch(engine: Engine, command: Command) -> Result<(), Failure> {
         Command::Devices(args) => devices::devices(&args),
         Command::Data(args) => data::data(&engine.sources, &args),
         Command::Selftest(args) => selftest::selftest(engine, &args),
+        Command::Import(args) => import::import(&engine, &args),
         Command::New(args) => new::new(&args),
         Command::Completions(args) => help::completions(&args),
         Command::Help(args) => help::help(&engine.registry, &args),

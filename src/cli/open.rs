@@ -8,12 +8,17 @@ use std::sync::Arc;
 use engine_core::diag::legible::message;
 use engine_core::diag::{Diagnostics, FileId, Sources, Span, nearest};
 use engine_core::front;
+use engine_core::ir::Symbol;
 use engine_core::op::Registry;
-use engine_core::pipeline::{LoadStage, Pipeline, Stage};
-use engine_runtime::session::{SessionError, StageFault};
+use engine_core::pipeline::{Given, LoadStage, Pipeline, Stage};
+use engine_runtime::session::{Session, SessionError, StageFault};
+use engine_runtime::tensor::HostTensor;
+use indexmap::IndexMap;
 
 use super::args::GraphArgs;
+use super::import::{is_model, read_model, shape_of};
 use super::output::{Failure, complain, render};
+use crate::{Facts, Model};
 
 /// A limit above the size of any graph, since a device never ends.
 const MOST_BYTES: u64 = 64 << 20;
@@ -25,6 +30,8 @@ const MOST_SHOWN: usize = 400;
 pub(super) struct Opened {
     /// The pipeline.
     pub(super) pipeline: Arc<Pipeline>,
+    /// The parameters of an ONNX model, by name.
+    pub(super) weights: IndexMap<String, HostTensor>,
     sources: Sources,
     /// Its settings as (path, value), overrides included.
     pub(super) settings: Vec<(String, String)>,
@@ -32,9 +39,26 @@ pub(super) struct Opened {
 
 /// Reads and checks a pipeline; its functions are added to the registry. Warnings are printed.
 pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, Failure> {
+    open_for(args, &[], registry)
+}
+
+/// As [`open`], for inputs with these values, which settle open extents of an ONNX model. A value without a name is that
+/// of the first input.
+pub(super) fn open_for(
+    args: &GraphArgs,
+    inputs: &[(Option<String>, Given)],
+    registry: &mut Registry,
+) -> Result<Opened, Failure> {
     let mut sources = Sources::new();
     let mut diagnostics = Diagnostics::new();
-    let graph = add(&mut sources, &args.graph, &mut diagnostics)?;
+    let (graph, weights) = match is_model(&args.graph) {
+        false => (add(&mut sources, &args.graph, &mut diagnostics)?, IndexMap::new()),
+        true => {
+            let model = read_model(&args.graph, &Facts::default(), registry)?;
+            let text = model.text(None, &extents_by(inputs, &model));
+            (sources.add(args.graph.display().to_string(), text), model.weights)
+        }
+    };
     let plugins = args.changes.plugin.iter().map(|path| add(&mut sources, path, &mut diagnostics));
     let plugins = plugins.collect::<Result<Vec<FileId>, Failure>>()?;
     let pipeline = match diagnostics.has_errors() {
@@ -49,13 +73,18 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
             }
             let settings = front::settings(&sources, graph, &args.changes.set).into_iter();
             let settings = settings.map(|(path, value)| (path, message(&value, MOST_SHOWN))).collect();
-            Ok(Opened { pipeline: Arc::new(pipeline), sources, settings })
+            Ok(Opened { pipeline: Arc::new(pipeline), weights, sources, settings })
         }
         None => Err(Failure::diagnostics(text)),
     }
 }
 
 impl Opened {
+    /// Gives a session the parameters of the model.
+    pub(super) fn fill(&self, session: &mut Session) -> Result<(), SessionError> {
+        session.set_parameters(self.weights.clone()).map(drop)
+    }
+
     /// The pipeline with these of its stages alone, or with all if there are none.
     pub(super) fn only(self, stages: &[String]) -> Result<Self, Failure> {
         let mut pipeline = Pipeline::clone(&self.pipeline);
@@ -109,6 +138,14 @@ impl Opened {
     fn stage_span(&self, stage: &str) -> Option<Span> {
         self.pipeline.stages.iter().find(|known| *known.name == *stage)?.span
     }
+}
+
+/// The extents of a model that values of inputs settle.
+fn extents_by(inputs: &[(Option<String>, Given)], model: &Model) -> Vec<(Symbol, usize)> {
+    let first = model.inputs().next().unwrap_or_default();
+    let shape = |(name, given): &(Option<String>, Given)| Some((name.clone(), shape_of(given)?));
+    let shapes: Vec<_> = inputs.iter().filter_map(shape).collect();
+    model.extents(shapes.iter().map(|(name, shape)| (name.as_deref().unwrap_or(first), &shape[..])))
 }
 
 fn add(sources: &mut Sources, path: &Path, diagnostics: &mut Diagnostics) -> Result<FileId, Failure> {

@@ -3,14 +3,14 @@
 mod classes;
 mod inputs;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine_core::ir::{Attr, Symbol};
-use engine_core::pipeline::{DataDecl, PredictStage};
+use engine_core::pipeline::{DataDecl, Given, LoadStage, PredictStage, Stage};
 use engine_core::stage::{Prediction, prediction};
 use engine_runtime::data::rows::Reading;
 use engine_runtime::data::source::Sources;
@@ -23,7 +23,7 @@ use indexmap::IndexMap;
 use super::args::PredictArgs;
 use super::device::{compile_options_for, on_device};
 use super::file::{self, RESULTS};
-use super::open::{Opened, open};
+use super::open::{Opened, open_for};
 use super::output::{Failure, expect_printed, print, remark, show};
 use crate::Engine;
 use classes::{Classes, classes_of_outputs};
@@ -31,7 +31,7 @@ use inputs::{Fed, expect_equal_rows, files_of_inputs};
 
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let opened = open(&args.graph, &mut registry)?;
+    let opened = open_for(&args.graph, &given(&args.input), &mut registry)?;
     let (name, stage) = predict_stage(&opened)?;
     expect_checkpoint(&opened, args)?;
     let fed = prediction(&opened.pipeline, stage)
@@ -49,12 +49,25 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
         let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry.clone(), options);
         let session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), IndexMap::new());
         let mut session = session.map_err(|error| opened.failure(error))?;
-        if let Some(path) = &args.load {
-            session.load(path)?.iter().for_each(|note| remark(format!("note: {note}")));
+        opened.fill(&mut session)?;
+        for note in loaded(&opened, &mut session, args.load.as_deref())? {
+            remark(format!("note: {note}"));
         }
         predict_rows(&opened, &mut session, stage, &fed, &rows)
     })?;
     write(&args.output, &outputs, &classes)
+}
+
+/// The files of inputs: `NAME=FILE`, or `FILE` of the only input.
+fn given(inputs: &[OsString]) -> Vec<(Option<String>, Given)> {
+    let split = |text: &OsString| {
+        let text = text.to_string_lossy().into_owned();
+        match text.split_once('=') {
+            Some((name, file)) => (Some(name.trim().to_owned()), Given::File(file.to_owned())),
+            None => (None, Given::File(text)),
+        }
+    };
+    inputs.iter().map(split).collect()
 }
 
 /// Reads the rows in the type of their input. Columns are found by their names in training.
@@ -98,9 +111,32 @@ fn predict_stage(opened: &Opened) -> Result<(&Symbol, &PredictStage), Failure> {
     })
 }
 
+/// The `Load` stages of the pipeline.
+fn load_stages(opened: &Opened) -> impl Iterator<Item = &LoadStage> {
+    opened.pipeline.stages.iter().filter_map(Stage::get::<LoadStage>)
+}
+
+/// Loads the parameters from a file, or without one as the `Load` stages of the pipeline do. Returns remarks.
+fn loaded(opened: &Opened, session: &mut Session, path: Option<&Path>) -> Result<Vec<String>, Failure> {
+    if let Some(path) = path {
+        return Ok(session.load(path)?);
+    }
+    let mut remarks = vec![];
+    for LoadStage { path, names } in load_stages(opened) {
+        let path = Path::new(path);
+        remarks.extend(match names.is_empty() {
+            true => session.load(path)?,
+            false => session.load_named(path, names)?,
+        });
+    }
+    Ok(remarks)
+}
+
 /// Fails if there are parameters but no checkpoint, since they would have their initial values.
 fn expect_checkpoint(opened: &Opened, args: &PredictArgs) -> Result<(), Failure> {
-    match args.load.is_none() && !opened.pipeline.params.is_empty() {
+    let has_values =
+        args.load.is_some() || !opened.weights.is_empty() || load_stages(opened).next().is_some();
+    match !has_values && !opened.pipeline.params.is_empty() {
         true => {
             Err(Failure::graph("the pipeline has parameters; `--load CKPT` gives them their trained values"))
         }

@@ -26,7 +26,7 @@ use super::file::{self, PAGE, REPORT};
 use super::html::{self, Seen};
 use super::log::Log;
 use super::machine;
-use super::open::{Opened, open};
+use super::open::{Opened, open_for};
 use super::output::{Failure, complain, remark};
 use super::progress::Progress;
 use super::record::Recorder;
@@ -35,7 +35,9 @@ use crate::Engine;
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let opened = open(&args.pipeline.graph, &mut registry)?.only(&args.only)?;
+    let given = args.inputs.input.iter().map(|(name, given)| (Some(name.clone()), given.clone()));
+    let given: Vec<_> = given.collect();
+    let opened = open_for(&args.pipeline.graph, &given, &mut registry)?.only(&args.only)?;
     let opened = args.load.iter().fold(opened, |opened, path| opened.loading(path));
     let report = args.report.as_ref();
     let expect = |path: &PathBuf| file::expect_writable(path, report_format(path), args.force.overwrite());
@@ -179,6 +181,7 @@ fn run_on(
     let is_watched = progress.shows_numbers() || args.log.is_some() || has_page;
     let planner = if is_watched { planner.reporting_norm() } else { planner };
     let mut session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), sets)?;
+    opened.fill(&mut session)?;
     args.residency.apply(&mut session);
     for (input, value) in &args.inputs.input {
         session.give(input, value.clone())?;

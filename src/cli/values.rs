@@ -1,6 +1,7 @@
 //! Values of the command line.
 
 use engine_core::front::given_text;
+use engine_core::ir::Symbol;
 use engine_core::pipeline::Given;
 
 pub(super) fn parse_every(text: &str) -> Result<u64, String> {
@@ -31,6 +32,12 @@ pub(super) fn parse_override(text: &str) -> Result<(String, String), String> {
         return Err("the key is empty".to_string());
     }
     Ok((key.trim().to_string(), value.to_string()))
+}
+
+pub(super) fn parse_dim(text: &str) -> Result<(Symbol, usize), String> {
+    let (name, extent) = text.split_once('=').ok_or("expected NAME=N, such as batch=8")?;
+    let extent = extent.trim().parse().map_err(|_| "expected a whole number behind `=`")?;
+    Ok((name.trim().into(), extent))
 }
 
 pub(super) fn parse_input(text: &str) -> Result<(String, Given), String> {

@@ -22,6 +22,7 @@ mod files;
 mod generate;
 mod graphs;
 mod help;
+mod import;
 mod inspection;
 mod logs;
 mod precision;

@@ -93,6 +93,8 @@ codes! {
     E0504 "a checkpoint does not match the graph"
     E0505 "a file cannot be written"
     E0506 "rows do not fit the graph"
+    E0507 "an ONNX model is broken"
+    E0508 "a part of an ONNX model has no translation"
 
     E0601 "an index is out of range"
     E0603 "the device is not available"

@@ -6,6 +6,7 @@
 mod constants;
 mod declarations;
 mod dims;
+mod draft;
 mod function;
 mod functions;
 mod libraries;
@@ -25,6 +26,7 @@ mod tests;
 mod types;
 mod typing;
 
+pub use draft::Draft;
 pub use functions::layers;
 pub use libraries::{LibraryText, add_library, library_text};
 pub use set::settings;

@@ -14,6 +14,7 @@
 //! A name may have dotted parts. Whether `x.indices` is a value of that name or the result `indices` of `x` is for the
 //! reader of the tree to find out.
 
+mod print;
 mod token;
 mod tree;
 

@@ -78,11 +78,8 @@ fn joined(types: &[Type], axis: usize) -> Result<Type, TypeIssue> {
     for (i, ty) in types.iter().enumerate().skip(1) {
         let alike = |other: usize| other == axis || ty.shape[other] == whole.shape[other];
         let fits = ty.dtype == whole.dtype && ty.rank() == whole.rank() && (0..ty.rank()).all(alike);
-        let extent = match (fits, whole.shape.get(axis), ty.shape.get(axis)) {
-            (true, Some(Dim::Fixed(n)), Some(Dim::Fixed(more))) => n + more,
-            _ => return Err(mismatch(types, i, axis)),
-        };
-        whole.shape[axis] = Dim::Fixed(extent);
+        let extent = if fits { whole.shape[axis].plus(&ty.shape[axis]) } else { None };
+        whole.shape[axis] = extent.ok_or_else(|| mismatch(types, i, axis))?;
     }
     Ok(whole)
 }
@@ -90,7 +87,7 @@ fn joined(types: &[Type], axis: usize) -> Result<Type, TypeIssue> {
 fn mismatch(types: &[Type], i: usize, axis: usize) -> TypeIssue {
     TypeIssue::new(format!("{} cannot follow {} along axis {axis}", types[i], types[0]))
         .at(i, format!("this is {}", types[i]))
-        .help("types must agree except in that extent, which must be a number")
+        .help("types must agree except in that extent")
 }
 
 /// Parts joined along an axis. Each part is padded to the whole extent, and the result selects by position. It keeps every bit, whereas a sum would

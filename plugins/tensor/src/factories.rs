@@ -1,4 +1,4 @@
-//! Tensors without operands: `zeros`, `ones`, `full`, `arange`.
+//! Tensors without operands: `zeros`, `ones`, `full`, `arange`, `iota`.
 
 use engine_core::ir::{Attrs, Builder, DType, Dim, Literal, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
@@ -65,6 +65,41 @@ pub fn arange() -> OpForm {
             &[],
             &[("f32[2]", &[1., 0.5])],
         )
+}
+
+/// The position of each element along an axis. Extents may be open, where `arange` needs numbers.
+pub fn iota() -> OpForm {
+    OpForm::new("iota", "Numbers the positions along an axis, from 0.")
+        .attr(AttrSpec::must("shape", "its extents", AttrKind::Shape))
+        .attr(AttrSpec::int("axis", "the axis that is numbered", 0))
+        .attr(AttrSpec::dtype("dtype", "its element type", DType::I32))
+        .types(|_, attrs| Ok(vec![numbered_type(attrs)?]))
+        .expand(|b, call| {
+            let ty = checked(numbered_type(call.attrs));
+            let axis = checked(ty.axis(call.attrs.int("axis")));
+            let counter = if ty.dtype.is_float() { DType::I32 } else { ty.dtype };
+            let position = b.iota(axis, ty.with_dtype(counter));
+            vec![b.cast(position, ty.dtype)]
+        })
+        .no_grad("a constant depends on nothing")
+        .example("a vector", "iota(shape=[3])", &[], &[("i32[3]", &[0., 1., 2.])])
+        .example(
+            "columns",
+            "iota(shape=[2, 3], axis=1, dtype=f32)",
+            &[],
+            &[("f32[2, 3]", &[0., 1., 2., 0., 1., 2.])],
+        )
+}
+
+fn numbered_type(attrs: &Attrs) -> Result<Type, TypeIssue> {
+    let ty = filled_type(attrs);
+    ty.axis(attrs.int("axis"))?;
+    match ty.dtype {
+        DType::Bool | DType::U8 => {
+            Err(TypeIssue::new(format!("`iota` does not make {}", ty.dtype)).help("cast it afterwards"))
+        }
+        _ => Ok(ty),
+    }
 }
 
 fn range_type(attrs: &Attrs) -> Result<Type, TypeIssue> {

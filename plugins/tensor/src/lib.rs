@@ -21,7 +21,7 @@ mod weighted_sum;
 pub use broadcast_to::broadcast_to;
 pub use concat::{concat, stack};
 pub use einsum::einsum;
-pub use factories::{arange, full, ones, zeros};
+pub use factories::{arange, full, iota, ones, zeros};
 pub use gemm::{addmm, gemm};
 pub use gru_cell::gru_cell;
 pub use linear::linear;
@@ -51,6 +51,7 @@ impl Plugin for Tensor {
             ones(),
             full(),
             arange(),
+            iota(),
             eye(),
             meshgrid(),
             reshape(),

@@ -24,10 +24,10 @@ pub fn slice() -> OpForm {
         .types(|types, attrs| {
             let axis = types[0].axis(attrs.int("axis"))?;
             let mut ty = types[0].clone();
-            if !is_whole(attrs) {
-                let n = fixed(&ty, axis)?;
-                ty.shape[axis] = Dim::Fixed(range(n, attrs)?.count);
-            }
+            ty.shape[axis] = match ty.shape[axis].fixed() {
+                Some(n) => Dim::Fixed(range(n, attrs)?.count),
+                None => open_count(&ty, axis, attrs)?,
+            };
             Ok(vec![ty])
         })
         .expand(|b, call| vec![sliced(b, call.inputs[0], call.attrs)])
@@ -53,7 +53,10 @@ pub fn select() -> OpForm {
         .attr(AttrSpec::int("axis", "the axis", 0))
         .attr(AttrSpec::must("index", "the position", AttrKind::Int))
         .types(|types, attrs| {
-            let (axis, _) = position(&types[0], attrs)?;
+            let axis = match types[0].axis(attrs.int("axis"))? {
+                axis if types[0].shape[axis].fixed().is_none() => axis,
+                _ => position(&types[0], attrs)?.0,
+            };
             let mut ty = types[0].clone();
             ty.shape.remove(axis);
             Ok(vec![ty])
@@ -92,17 +95,35 @@ fn along(b: &mut Builder, x: Value, axis: usize, start: usize, count: usize, ste
     b.slice(x, &starts, &counts, &steps)
 }
 
-/// Whether a slice takes all elements in order, so that the extent need not be known.
-fn is_whole(attrs: &Attrs) -> bool {
-    attrs.opt_int("start").unwrap_or(0) == 0 && attrs.opt_int("stop").is_none() && attrs.int("step") == 1
+/// The number of positions on an axis whose extent n is open, if n is not below the positions that the slice names.
+/// Binding infers it anew.
+fn open_count(ty: &Type, axis: usize, attrs: &Attrs) -> Result<Dim, TypeIssue> {
+    let n = &ty.shape[axis];
+    let (start, stop, step) = (attrs.opt_int("start"), attrs.opt_int("stop"), attrs.int("step"));
+    let size = |at: i64| Dim::Fixed(usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX));
+    let count = match (start, stop, step) {
+        (None, None, -1) => Some(n.clone()),
+        (_, _, 1) => match (start.unwrap_or(0), stop) {
+            (start @ 0.., None) => n.minus(&size(start)),
+            (start @ 0.., Some(stop @ 0..)) => Some(size((stop - start).max(0))),
+            (start @ 0.., Some(stop)) => n.minus(&size(stop)).and_then(|end| end.minus(&size(start))),
+            (start, None) => Some(size(start)),
+            (start, Some(stop)) if stop < 0 => Some(size((stop - start).max(0))),
+            _ => None,
+        },
+        _ => None,
+    };
+    count.ok_or_else(|| open_extent(ty, axis))
 }
 
 fn fixed(ty: &Type, axis: usize) -> Result<usize, TypeIssue> {
-    ty.shape[axis].fixed().ok_or_else(|| {
-        TypeIssue::new(format!("axis {axis} of {ty} cannot be cut before its extent is known"))
-            .at(0, format!("this is {ty}"))
-            .help("give the extent as a number")
-    })
+    ty.shape[axis].fixed().ok_or_else(|| open_extent(ty, axis))
+}
+
+fn open_extent(ty: &Type, axis: usize) -> TypeIssue {
+    TypeIssue::new(format!("axis {axis} of {ty} cannot be cut before its extent is known"))
+        .at(0, format!("this is {ty}"))
+        .help("give the extent as a number")
 }
 
 fn position(ty: &Type, attrs: &Attrs) -> Result<(usize, usize), TypeIssue> {
@@ -112,4 +133,38 @@ fn position(ty: &Type, attrs: &Attrs) -> Result<(usize, usize), TypeIssue> {
         return Ok((axis, index.rem_euclid(n) as usize));
     }
     Err(TypeIssue::new(format!("axis {axis} of {ty} has no index {index}")).at(0, format!("this is {ty}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use engine_core::ir::{Attr, DType, Literal};
+
+    /// The extent that a slice of `n + 1` elements has, as a text; nothing if it needs the number.
+    fn extent(start: Option<i64>, stop: Option<i64>, step: i64) -> Option<String> {
+        let n = Dim::Named("n".into()).plus(&Dim::Fixed(1)).unwrap();
+        let number = |n: Option<i64>| n.map_or(Attr::None, |n| Attr::Lit(Literal::Int(n)));
+        let attrs = Attrs::default().with("axis", number(Some(0))).with("step", number(Some(step)));
+        let attrs = attrs.with("start", number(start)).with("stop", number(stop));
+        let types = slice().infer(&[Type { dtype: DType::F32, shape: vec![n] }], &attrs);
+        types.ok().map(|types| types[0].shape[0].to_string())
+    }
+
+    #[test]
+    fn an_open_extent_is_cut_where_the_result_is_clear() {
+        let text = |found: &str| Some(found.to_owned());
+        assert_eq!(extent(None, None, 1), text("n + 1"));
+        assert_eq!(extent(None, None, -1), text("n + 1"));
+        assert_eq!(extent(Some(1), None, 1), text("n"));
+        assert_eq!(extent(None, Some(-1), 1), text("n"));
+        assert_eq!(extent(Some(2), Some(-3), 1), text("n - 4"));
+        assert_eq!(extent(None, Some(3), 1), text("3"));
+        assert_eq!(extent(Some(5), Some(3), 1), text("0"));
+        assert_eq!(extent(Some(-2), None, 1), text("2"));
+        assert_eq!(extent(Some(-3), Some(-1), 1), text("2"));
+        assert_eq!(extent(Some(-3), Some(1), 1), None);
+        assert_eq!(extent(None, None, 2), None);
+    }
 }

@@ -46,7 +46,15 @@ impl Checkpoint {
     /// If `path` is a file that is no checkpoint, or cannot be written. Then the file at `path` is unchanged, and no
     /// other file is left in the folder.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        write_on(&RealDisk, self, path, Overwrite::Own)
+        self.write_over(path, Overwrite::Own)
+    }
+
+    /// As [`Checkpoint::write`], with that treatment of existing files.
+    ///
+    /// # Errors
+    /// As for [`Checkpoint::write`].
+    pub fn write_over(&self, path: &Path, overwrite: Overwrite) -> Result<(), CheckpointError> {
+        write_on(&RealDisk, self, path, overwrite)
     }
 }
 

@@ -156,6 +156,11 @@ impl BinaryOp {
         }
     }
 
+    /// Whether it compares.
+    pub(super) const fn is_comparison(self) -> bool {
+        self.strength() == COMPARISON
+    }
+
     /// How tightly it binds; more is tighter.
     pub(super) const fn strength(self) -> u8 {
         match self {

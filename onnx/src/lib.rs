@@ -1,0 +1,34 @@
+//! ONNX models as pipelines.
+//!
+//! A model is a protobuf file (`proto`) with tensors, some in files beside it (`tensor`). Its nodes become expressions of
+//! the engine one by one. The table `ops.ron` has an expression for most ops (`table`, `scope`, `template`); the others are
+//! functions (`special`). Values that are known at import, such as shapes, are computed here (`known`, `fold`), with open
+//! extents as names. Each expression is typed at once (`values`), so the translation of the next node sees its extents.
+//!
+//! **Invariant:** no input makes the importer panic, or allocate more than a small multiple of the file.
+
+mod attention;
+mod fault;
+mod fold;
+mod functions;
+mod inline;
+mod known;
+mod literal;
+mod model;
+mod names;
+mod node;
+mod proto;
+mod recurrent;
+mod scope;
+mod shapes;
+mod special;
+mod table;
+mod template;
+mod tensor;
+mod translate;
+mod values;
+mod write;
+
+pub use model::{Facts, Imported, NEWEST_OPSET, OLDEST_OPSET, import, ops};
+pub use tensor::Stored;
+pub use values::Param;

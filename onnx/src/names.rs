@@ -1,0 +1,83 @@
+//! Names of a model, made into names of a pipeline.
+
+use std::collections::{HashMap, HashSet};
+
+/// Names that have a meaning of their own.
+const RESERVED: [&str; 7] = ["step", "true", "false", "inf", "nan", "none", "order"];
+
+/// Names that are taken.
+#[derive(Default)]
+pub(crate) struct Names {
+    taken: HashSet<String>,
+    /// The number that the next name of a kind takes.
+    next: HashMap<String, usize>,
+}
+
+impl Names {
+    /// A valid name like this one that is not taken yet.
+    pub(crate) fn unique(&mut self, name: &str) -> String {
+        let valid = valid(name);
+        let mut free = valid.clone();
+        while !self.taken.insert(free.clone()) {
+            let number = self.next.entry(valid.clone()).or_insert(1);
+            *number += 1;
+            free = format!("{valid}_{number}");
+        }
+        free
+    }
+}
+
+/// `/m/layer.0/attn/Add_output_0` becomes `m.layer_0.attn.Add`: words of letters, digits and `_`, joined by dots.
+fn valid(name: &str) -> String {
+    let name = name.strip_suffix("_output_0").unwrap_or(name);
+    let name = name.strip_prefix("onnx::").unwrap_or(name);
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut valid = String::new();
+    for word in name.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()) {
+        let starts_well = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        match (valid.is_empty(), starts_well) {
+            (true, true) => {}
+            (true, false) => valid.push('n'),
+            (false, true) => valid.push('.'),
+            (false, false) => valid.push('_'),
+        }
+        valid.push_str(word);
+    }
+    match valid.as_str() {
+        "" => "value".to_owned(),
+        word if RESERVED.contains(&word) => format!("{word}_"),
+        _ => valid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_valid_and_unique() {
+        let mut names = Names::default();
+        let made = [
+            "/m/layer.0/attn/Add_output_0",
+            "m.layer_0.attn.Add",
+            "onnx::MatMul_269",
+            "12",
+            "",
+            "step",
+            "µ§",
+            "a b",
+        ];
+        let made = made.map(|name| names.unique(name));
+        let expected = [
+            "m.layer_0.attn.Add",
+            "m.layer_0.attn.Add_2",
+            "MatMul_269",
+            "n12",
+            "value",
+            "step_",
+            "value_2",
+            "a.b",
+        ];
+        assert_eq!(made, expected);
+    }
+}

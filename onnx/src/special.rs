@@ -1,0 +1,399 @@
+//! Ops that the table cannot say: shapes, ranges, parts and branches.
+
+use engine_core::diag::Diagnostic;
+use engine_core::ir::DType;
+use engine_core::text::expr::Expr;
+
+use crate::attention::attention;
+use crate::fault::broken;
+use crate::known::{Known, Number};
+use crate::literal::{list, of_number};
+use crate::node::{Attribute, Node};
+use crate::recurrent;
+
+use crate::shapes;
+use crate::table::expression;
+use crate::tensor::Stored;
+use crate::translate::{Translate, Translation, subgraph};
+use crate::values::extents;
+
+/// The ops of this file, by name.
+pub(crate) const OPS: &[(&str, Translate)] = &[
+    ("Attention", attention),
+    ("Constant", constant),
+    ("ConstantOfShape", constant_of_shape),
+    ("GRU", recurrent::gru),
+    ("GatherND", gather_nd),
+    ("If", branch),
+    ("LSTM", recurrent::lstm),
+    ("OneHot", one_hot),
+    ("Pad", pad),
+    ("Range", range),
+    ("ScatterND", scatter_nd),
+    ("Shape", shape),
+    ("Size", size),
+    ("Slice", slice),
+    ("Split", split),
+];
+
+/// The most axes that one node cuts, pads or indexes.
+const MOST_AXES: usize = 64;
+
+/// The name of an operand, and its extents.
+fn operand<'n>(of: &Translation, node: &'n Node, at: usize) -> Result<(&'n str, Vec<Number>), Diagnostic> {
+    let found = node.input(at).and_then(|name| Some((name, extents(&of.values.type_of(name)?))));
+    found.ok_or_else(|| broken(format!("{} lacks an operand", node.describe()), "export the model again"))
+}
+
+/// The numbers of an operand, if it is there.
+fn numbers(of: &Translation, node: &Node, at: usize) -> Result<Option<Vec<Number>>, Diagnostic> {
+    let Some(name) = node.input(at) else { return Ok(None) };
+    let known = of.values.known(name).ok_or_else(|| {
+        node.fault(&format!("needs the numbers of `{name}`, which are not known at import"))
+    })?;
+    Ok(Some(known.elements.clone()))
+}
+
+fn ints(items: &[i64]) -> Vec<Number> {
+    items.iter().map(|&n| Number::Int(n)).collect()
+}
+
+fn axis(node: &Node, axis: i64, rank: usize) -> Result<usize, Diagnostic> {
+    shapes::axis(axis, rank, 0)
+        .ok_or_else(|| broken(format!("{} has no axis {axis}", node.describe()), "export the model again"))
+}
+
+fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let known = |dtype, dims, elements| Known { dtype, dims, elements };
+    let list = |items: &[f64]| items.iter().map(|&x| Number::Float(x)).collect::<Vec<_>>();
+    let attribute = node.attributes.iter().next();
+    let value = match attribute {
+        Some((name, Attribute::Tensor(stored))) if name == "value" => {
+            // A single number is a constant of the formula, no weight.
+            match Known::of(stored).filter(|known| known.single().is_some()) {
+                Some(known) => of.values.add_known(&node.outputs[0], known),
+                None => of.values.add_stored(&node.outputs[0], stored.clone()),
+            }
+            return Ok(());
+        }
+        Some((_, Attribute::Int(n))) => known(DType::I64, vec![], vec![Number::Int(*n)]),
+        Some((_, Attribute::Float(x))) => known(DType::F32, vec![], vec![Number::Float(*x)]),
+        Some((_, Attribute::Ints(items))) => known(DType::I64, vec![items.len()], ints(items)),
+        Some((_, Attribute::Floats(items))) => known(DType::F32, vec![items.len()], list(items)),
+        _ => return Err(node.fault("is no constant of numbers")),
+    };
+    of.values.add_known(&node.outputs[0], value);
+    Ok(())
+}
+
+/// `Shape(x, start, end)`
+fn shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (_, extents) = operand(of, node, 0)?;
+    let rank = extents.len() as i64;
+    let clip = |at: i64| (if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank) as usize;
+    let (start, end) = (clip(node.int("start", 0)), clip(node.int("end", rank)));
+    let part = extents.get(start..end.max(start)).unwrap_or_default();
+    of.values.add_known(&node.outputs[0], Known::vector(part.to_vec()));
+    Ok(())
+}
+
+fn size(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (_, extents) = operand(of, node, 0)?;
+    let product = extents.iter().try_fold(Number::Int(1), |product, extent| product.times(extent));
+    let product = product.ok_or_else(|| node.fault("has too many elements"))?;
+    of.values.add_known(&node.outputs[0], Known { dtype: DType::I64, dims: vec![], elements: vec![product] });
+    Ok(())
+}
+
+fn constant_of_shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let shape = numbers(of, node, 0)?.unwrap_or_default();
+    let (dtype, value) = match node.attributes.get("value") {
+        None => (DType::F32, Number::Float(0.0)),
+        Some(Attribute::Tensor(Stored { dtype, dims, bytes })) if dims.iter().product::<usize>() == 1 => {
+            let known = Known::of(&Stored { dtype: *dtype, dims: vec![], bytes: bytes.clone() });
+            (*dtype, known.and_then(|known| known.single().cloned()).unwrap_or(Number::Int(0)))
+        }
+        Some(_) => {
+            return Err(broken(
+                format!("{} fills with more than one value", node.describe()),
+                "export the model again",
+            ));
+        }
+    };
+    let dtype = if dtype == DType::F32 { String::new() } else { format!(", dtype={dtype}") };
+    let expr = format!("full(value={}, shape={}{dtype})", of_number(&value), list(&shape));
+    of.values.define(&node.outputs[0], expression(&expr)).map(drop)
+}
+
+/// `Range(start, limit, delta)`: the table's expressions need numbers, `iota` takes extents.
+fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let dtype = node.input(0).and_then(|name| of.values.type_of(name)).map_or(DType::I64, |ty| ty.dtype);
+    let scalar = |at| numbers(of, node, at).map(|found| found.and_then(|found| found.first().cloned()));
+    let (Some(start), Some(limit), Some(step)) = (scalar(0)?, scalar(1)?, scalar(2)?) else {
+        return Err(broken(format!("{} lacks an operand", node.describe()), "export the model again"));
+    };
+    let is_open = |number: &Number| matches!(number, Number::Dim(_));
+    let expr = match (&start, &step) {
+        _ if ![&start, &limit, &step].into_iter().any(is_open) => {
+            let [start, limit, step] = [&start, &limit, &step].map(of_number);
+            expression(&format!("arange(start={start}, stop={limit}, step={step}, dtype={dtype})"))
+        }
+        (_, Number::Int(1)) if dtype.is_int() => positions(&start, &limit, dtype)
+            .ok_or_else(|| node.fault("has bounds that are not known at import"))?,
+        _ => return Err(node.fault("has a step other than 1 between extents that are open")),
+    };
+    of.values.define(&node.outputs[0], expr).map(drop)
+}
+
+/// The numbers from one to another, whose distance is an extent.
+fn positions(start: &Number, end: &Number, dtype: DType) -> Option<Expr> {
+    let count = end.minus(start)?.dim()?;
+    let dtype = if dtype == DType::I32 { String::new() } else { format!(", dtype={dtype}") };
+    let numbers = format!("iota(shape=[{}]{dtype})", of_number(&Number::of(&count)));
+    match start {
+        Number::Int(0) => Some(expression(&numbers)),
+        Number::Int(n) => Some(expression(&format!("{numbers} + {n}"))),
+        _ => None,
+    }
+}
+
+/// `x[…, start:end:step, …]`. Ends beyond the operand are left out, and ends relative to an open extent are negative.
+fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (name, shape) = operand(of, node, 0)?;
+    let listed = |at: usize, attr: &str| match node.ints(attr) {
+        Some(items) => Ok(Some(ints(items))),
+        None => numbers(of, node, at),
+    };
+    let (starts, ends) = (listed(1, "starts")?.unwrap_or_default(), listed(2, "ends")?.unwrap_or_default());
+    let axes = listed(3, "axes")?.unwrap_or_else(|| (0..starts.len() as i64).map(Number::Int).collect());
+    let steps = listed(4, "steps")?.unwrap_or_else(|| vec![Number::Int(1); starts.len()]);
+    let is_even = [ends.len(), axes.len(), steps.len()].iter().all(|&n| n == starts.len());
+    if !is_even || starts.len() > MOST_AXES {
+        return Err(broken(
+            format!("{} has bounds of unequal number", node.describe()),
+            "export the model again",
+        ));
+    }
+    let mut expr = of.values.operand(name, None)?;
+    let mut is_whole = true;
+    for (((start, end), along), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+        let (Some(along), Some(step)) = (along.int(), step.int()) else {
+            return Err(node.fault("has axes or steps that are not known at import"));
+        };
+        let along = axis(node, along, shape.len())?;
+        if let Some(part) = cut(&expr, &shape[along], (start, end), along, step)
+            .ok_or_else(|| node.fault("has bounds that are not known at import"))?
+        {
+            (expr, is_whole) = (part, false);
+        }
+    }
+    match is_whole {
+        true => of.values.alias(&node.outputs[0], name),
+        false => drop(of.values.define(&node.outputs[0], expr)?),
+    }
+    Ok(())
+}
+
+/// A part along an axis; no expression if it is the whole. Nothing if the bounds are unclear.
+fn cut(
+    x: &Expr,
+    extent: &Number,
+    (start, end): (&Number, &Number),
+    along: usize,
+    step: i64,
+) -> Option<Option<Expr>> {
+    let (low, high) = (bound(start, extent), bound(end, extent));
+    // A slice that walks away from the end begins behind the last element, and one that walks to the front ends there.
+    let beyond = |at: Option<Option<i64>>, is_past: bool| match at {
+        Some(None) if is_past => extent.int().map(Some),
+        other => other,
+    };
+    if let (Some(low), Some(high)) = (beyond(low, step > 0), beyond(high, step < 0)) {
+        let low = low.filter(|&low| !(low == 0 && step > 0));
+        if (low, high, step) == (None, None, 1) {
+            return Some(None);
+        }
+        let mut text = format!("slice({x}");
+        if along != 0 {
+            text += &format!(", axis={along}");
+        }
+        for (name, value) in [("start", low), ("stop", high)] {
+            text += &value.map(|value| format!(", {name}={value}")).unwrap_or_default();
+        }
+        if step != 1 {
+            text += &format!(", step={step}");
+        }
+        return Some(Some(expression(&(text + ")"))));
+    }
+    let rows = positions(start, end, DType::I32).filter(|_| step == 1)?;
+    let axis = if along == 0 { String::new() } else { format!(", axis={along}") };
+    Some(Some(expression(&format!("index_select({x}, {rows}{axis})"))))
+}
+
+/// A bound as a number: from the front, or negative from the end. No number if it is behind the last element.
+fn bound(at: &Number, extent: &Number) -> Option<Option<i64>> {
+    match (at, extent) {
+        (Number::Int(at), Number::Int(extent)) if at >= extent => Some(None),
+        (Number::Int(at), _) if *at >= i64::from(i32::MAX) => Some(None),
+        (Number::Int(at), _) => Some(Some(*at)),
+        _ => match at.minus(extent)?.int()? {
+            n if n >= 0 => Some(None),
+            n => Some(Some(n)),
+        },
+    }
+}
+
+/// `Split(x, split)`: one part per result.
+fn split(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (name, shape) = operand(of, node, 0)?;
+    let along = axis(node, node.int("axis", 0), shape.len())?;
+    let sizes = match (node.ints("split"), numbers(of, node, 1)?) {
+        (Some(items), _) => items.to_vec(),
+        (None, Some(items)) => items
+            .iter()
+            .map(Number::int)
+            .collect::<Option<_>>()
+            .ok_or_else(|| node.fault("has parts of open extents"))?,
+        (None, None) => {
+            let whole = shape[along].int().ok_or_else(|| node.fault("splits an open extent"))?;
+            let n = node.outputs.len() as i64;
+            let size = whole.checked_add(n - 1).map_or(0, |sum| sum / n.max(1));
+            (0..n).map(|i| size.min(whole - size * i).max(0)).collect()
+        }
+    };
+    let x = of.values.operand(name, None)?;
+    let mut start = 0i64;
+    for (output, size) in node.outputs.iter().zip(sizes) {
+        let end = start.saturating_add(size);
+        let (start_at, end_at) = (Number::Int(start), Number::Int(end));
+        let part = cut(&x, &shape[along], (&start_at, &end_at), along, 1).flatten();
+        start = end;
+        match part {
+            _ if output.is_empty() => {}
+            Some(part) => drop(of.values.define(output, part)?),
+            None => of.values.alias(output, name),
+        }
+    }
+    Ok(())
+}
+
+/// The parts of index vectors, one for each leading axis of the data.
+fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic> {
+    if node.int("batch_dims", 0) != 0 {
+        return Err(node.fault("has batch axes"));
+    }
+    let (name, shape) = operand(of, node, 1)?;
+    let n = shape
+        .last()
+        .and_then(Number::int)
+        .filter(|n| (1..=MOST_AXES as i64).contains(n))
+        .ok_or_else(|| node.fault("has indices of open length"))?;
+    let indices = of.values.operand(name, None)?;
+    Ok((0..n).map(|at| format!("select({indices}, axis=-1, index={at})")).collect())
+}
+
+fn gather_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (name, _) = operand(of, node, 0)?;
+    let columns = columns(of, node)?;
+    let x = of.values.operand(name, None)?;
+    of.values.define(&node.outputs[0], expression(&format!("index({x}, {})", columns.join(", ")))).map(drop)
+}
+
+fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let adds = match node.attributes.get("reduction") {
+        None => "",
+        Some(Attribute::Text(text)) if text == "none" => "",
+        Some(Attribute::Text(text)) if text == "add" => ", accumulate=true",
+        Some(_) => return Err(node.fault("has a reduction other than `none` and `add`")),
+    };
+    let ((name, _), (updates, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
+    let columns = columns(of, node)?;
+    let [x, updates] = [name, updates].map(|name| of.values.operand(name, None));
+    let expr = format!("index_put({}, {}, {}{adds})", x?, updates?, columns.join(", "));
+    of.values.define(&node.outputs[0], expression(&expr)).map(drop)
+}
+
+/// `OneHot(indices, depth, values)`: indices beyond the depth give rows of the first value.
+fn one_hot(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let ((indices, shape), (values, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
+    let depth = numbers(of, node, 1)?.and_then(|found| found.first().and_then(Number::float));
+    let depth = depth.ok_or_else(|| node.fault("has an open depth"))?;
+    let is_float = of.values.type_of(indices).is_some_and(|ty| !ty.dtype.is_int());
+    let (indices, values) = (of.values.tensor(indices)?.0, of.values.tensor(values)?.0);
+    let indices = if is_float { format!("cast({indices}, dtype=i64)") } else { indices };
+    let marks = format!("one_hot({indices}, classes={depth}, dtype=i32, oob=skip, wrap_negative=true) == 1");
+    let rank = shape.len() as i64;
+    let axis = axis(node, node.int("axis", -1), shape.len() + 1)? as i64;
+    let axes = Number::vector((0..axis).chain([rank]).chain(axis..rank));
+    let marks = if axis == rank { marks } else { format!("permute({marks}, axes={})", list(&axes)) };
+    let expr = format!("where({marks}, select({values}, index=1), select({values}, index=0))");
+    of.values.define(&node.outputs[0], expression(&expr)).map(drop)
+}
+
+/// `Pad(x, pads, value, axes)` with one value; negative pads cut.
+fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    if !matches!(node.attributes.get("mode"), None | Some(Attribute::Text(_)))
+        || matches!(node.attributes.get("mode"), Some(Attribute::Text(mode)) if mode != "constant")
+    {
+        return Err(node.fault("pads otherwise than by a constant"));
+    }
+    let (name, shape) = operand(of, node, 0)?;
+    let pads = match node.ints("pads") {
+        Some(pads) => ints(pads),
+        None => numbers(of, node, 1)?.unwrap_or_default(),
+    };
+    let value = match node.attributes.get("value") {
+        Some(Attribute::Float(value)) => Some(Number::Float(*value)),
+        _ => numbers(of, node, 2)?.and_then(|found| found.first().cloned()),
+    };
+    let value = of_number(&value.unwrap_or(Number::Int(0)));
+    let axes = numbers(of, node, 3)?.unwrap_or_else(|| Number::vector(0..shape.len() as i64));
+    if axes.len() > MOST_AXES {
+        return Err(node.fault("pads too many axes"));
+    }
+    let dtype = of.values.type_of(name).map_or(DType::F32, |ty| ty.dtype);
+    let mut x = of.values.operand(name, None)?;
+    let mut extents = shape.clone();
+    for (at, along) in axes.iter().enumerate() {
+        let along = axis(node, along.int().unwrap_or(i64::MAX), shape.len())?;
+        let [before, after] = [at, axes.len() + at].map(|at| pads.get(at).and_then(Number::int));
+        let (Some(before), Some(after)) = (before, after) else {
+            return Err(node.fault("has pads that are not known at import"));
+        };
+        let bounds = (
+            &Number::Int(before.saturating_neg().max(0)),
+            &Number::Int(if after < 0 { after } else { i64::MAX }),
+        );
+        x = cut(&x, &extents[along], bounds, along, 1).flatten().unwrap_or(x);
+        extents[along] = extents[along]
+            .plus(&Number::Int(before.min(0).saturating_add(after.min(0))))
+            .ok_or_else(|| node.fault("cuts too much"))?;
+        let part = |n: i64| {
+            let mut shape = extents.clone();
+            shape[along] = Number::Int(n);
+            format!("full(value={value}, shape={}, dtype={dtype})", list(&shape))
+        };
+        let parts =
+            [(before > 0).then(|| part(before)), Some(x.to_string()), (after > 0).then(|| part(after))];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.len() > 1 {
+            x = expression(&format!("concat({}, axis={along})", parts.join(", ")));
+        }
+        let grown = Number::Int(before.max(0).saturating_add(after.max(0)));
+        extents[along] = extents[along].plus(&grown).ok_or_else(|| node.fault("grows too much"))?;
+    }
+    of.values.define(&node.outputs[0], x).map(drop)
+}
+
+/// A condition that is known at import.
+fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let condition = numbers(of, node, 0)?.and_then(|found| found.first().and_then(Number::int));
+    let name = match condition {
+        Some(0) => "else_branch",
+        Some(_) => "then_branch",
+        None => return Err(node.fault("has a condition that is not known at import")),
+    };
+    let graph = subgraph(node, name)
+        .ok_or_else(|| broken(format!("{} has no `{name}`", node.describe()), "export the model again"))?;
+    of.branch(node, graph)
+}

@@ -1,0 +1,326 @@
+//! The nodes of a model, one after the other, as expressions.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use engine_core::diag::{Diagnostic, nearest};
+use engine_core::ir::Symbol;
+use engine_core::op::Registry;
+use prost::Message;
+
+use crate::fault::{broken, malformed, unsupported};
+use crate::fold::fold;
+use crate::functions::Functions;
+use crate::known::Known;
+use crate::node::{Attribute, Node};
+use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
+use crate::scope::Scope;
+use crate::table::{self, Row};
+use crate::template::Template;
+use crate::tensor;
+use crate::values::Values;
+
+/// The most calls of functions within each other.
+const MOST_CALLS: usize = 32;
+/// The most nodes of a model, those of branches included.
+const MOST_NODES: usize = 1 << 20;
+
+/// Translates a node.
+pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic>;
+
+/// A model on its way to a pipeline.
+pub(crate) struct Translation<'m, 'r> {
+    pub(crate) values: Values<'r>,
+    pub(crate) opset: i64,
+    /// The folder of the model, where external data lie.
+    pub(crate) folder: Option<&'m Path>,
+    /// Extents that the user gives.
+    pub(crate) dims: &'m [(Symbol, usize)],
+    /// The ops that the table does not say.
+    special: &'static [(&'static str, Translate)],
+    /// Whether extents of inputs have names.
+    pub(crate) has_open_extents: bool,
+    /// The functions of the model.
+    pub(crate) functions: Rc<Functions>,
+    /// Calls of functions around the present node.
+    depth: usize,
+    n_nodes: usize,
+}
+
+impl<'m, 'r> Translation<'m, 'r> {
+    pub(crate) fn new(
+        registry: &'r Registry,
+        opset: i64,
+        folder: Option<&'m Path>,
+        dims: &'m [(Symbol, usize)],
+        special: &'static [(&'static str, Translate)],
+    ) -> Translation<'m, 'r> {
+        Translation {
+            values: Values::new(registry),
+            opset,
+            folder,
+            dims,
+            special,
+            has_open_extents: false,
+            functions: Rc::default(),
+            depth: 0,
+            n_nodes: 0,
+        }
+    }
+
+    /// The translation of an op that the table does not say.
+    fn special(&self, op: &str) -> Option<Translate> {
+        self.special.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
+    }
+
+    /// Adds the tensors that a graph holds.
+    ///
+    /// # Errors
+    /// If one is malformed.
+    pub(crate) fn initializers(&mut self, graph: &GraphProto) -> Result<(), Diagnostic> {
+        if !graph.sparse_initializer.is_empty() {
+            return Err(unsupported("the model has sparse tensors", "export it with dense weights"));
+        }
+        for bytes in &graph.initializer {
+            let proto = TensorProto::decode(bytes.clone()).map_err(|error| malformed("a tensor", &error))?;
+            let stored = tensor::read(&proto, self.folder)?;
+            self.expect_new(&proto.name, "a tensor")?;
+            self.values.add_stored(&proto.name, stored);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn expect_new(&self, name: &str, what: &str) -> Result<(), Diagnostic> {
+        match self.values.has(name) {
+            true => Err(broken(format!("{what} redefines `{name}`"), "a value of a model has one origin")),
+            false => Ok(()),
+        }
+    }
+
+    /// Translates the nodes of a graph.
+    ///
+    /// # Errors
+    /// The first node that is malformed or has no translation.
+    pub(crate) fn nodes(&mut self, encoded: &[Bytes]) -> Result<(), Diagnostic> {
+        self.count(encoded.len())?;
+        let nodes = encoded.iter().map(|bytes| Node::read(bytes, self.folder));
+        self.translate(&nodes.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Counts nodes, before they take memory.
+    fn count(&mut self, n: usize) -> Result<(), Diagnostic> {
+        self.n_nodes = self.n_nodes.saturating_add(n);
+        match self.n_nodes > MOST_NODES {
+            true => {
+                Err(unsupported(format!("the model has more than {MOST_NODES} nodes"), "import a part of it"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn translate(&mut self, nodes: &[Node]) -> Result<(), Diagnostic> {
+        self.expect_known_ops(nodes)?;
+        nodes.iter().try_for_each(|node| self.node(node))
+    }
+
+    /// Reports the first node whose op has no translation, and the number of further such ops.
+    fn expect_known_ops(&self, nodes: &[Node]) -> Result<(), Diagnostic> {
+        let is_function = |node: &Node| self.functions.contains_key(&(node.domain.clone(), node.op.clone()));
+        let is_known = |node: &&Node| self.is_own(node) || is_function(node);
+        let mut missing = nodes.iter().filter(|node| !is_known(node));
+        let Some(first) = missing.next() else { return Ok(()) };
+        let mut others: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for node in missing.filter(|node| (&node.op, &node.domain) != (&first.op, &first.domain)) {
+            *others.entry((&node.domain, &node.op)).or_default() += 1;
+        }
+        let domain = if first.domain.is_empty() { "ai.onnx" } else { &first.domain };
+        let message = format!(
+            "{}: the op {} of the domain {domain} has no translation in opset {}",
+            first.describe(),
+            first.op,
+            self.opset
+        );
+        let known =
+            table::rows().iter().map(|row| row.op.as_str()).chain(self.special.iter().map(|(name, _)| *name));
+        let near = nearest(&first.op, known).filter(|near| *near != first.op);
+        let near = near.map(|near| format!("the nearest known op is {near}; ")).unwrap_or_default();
+        let others: Vec<String> = others.iter().map(|((_, op), n)| format!("{op} ({n})")).collect();
+        let others = match others.len() {
+            0 => "no other op is missing".to_owned(),
+            n => format!(
+                "{n} more {} missing: {}",
+                if n == 1 { "op is" } else { "ops are" },
+                others.join(", ")
+            ),
+        };
+        Err(unsupported(message, format!("{near}{others}")))
+    }
+
+    fn node(&mut self, node: &Node) -> Result<(), Diagnostic> {
+        if node.outputs.is_empty() {
+            return Ok(());
+        }
+        for input in node.inputs.iter().filter(|name| !name.is_empty()) {
+            if !self.values.has(input) {
+                let message = format!("{} reads `{input}`, which no earlier node gives", node.describe());
+                return Err(broken(
+                    message,
+                    "nodes of a model are sorted, and do not depend on each other in a circle",
+                ));
+            }
+        }
+        for output in node.outputs.iter().filter(|name| !name.is_empty()) {
+            self.expect_new(output, &node.describe())?;
+        }
+        let known = |name: &String| self.values.known(name);
+        let inputs: Vec<Option<&Known>> = node.inputs.iter().map(known).collect();
+        if let (Some(first), Some(known)) = (node.outputs.first(), fold(node, &inputs)) {
+            self.values.add_known(first, known);
+            return Ok(());
+        }
+        if !self.is_own(node)
+            && let Some(called) = self.call(node)
+        {
+            return called;
+        }
+        match (self.special(&node.op), table::find(&node.op, self.opset)) {
+            (Some(translate), _) => translate(self, node),
+            (None, Some(row)) => self.row(node, row),
+            (None, None) => self.expect_known_ops(std::slice::from_ref(node)),
+        }
+        .map_err(|fault| self.of_node(node, fault))
+    }
+
+    /// A message of the engine names no node of the model, and no way to settle its extents.
+    fn of_node(&self, node: &Node, mut fault: Diagnostic) -> Diagnostic {
+        if fault.message.contains(&node.describe()) {
+            return fault;
+        }
+        fault.message = format!("{}: {}", node.describe(), fault.message);
+        if self.has_open_extents {
+            let help = "extents may be given as numbers: `engine import --dim NAME=N`";
+            fault.help = Some(fault.help.map_or(help.to_owned(), |own| format!("{own}; {help}")));
+        }
+        fault
+    }
+
+    /// Whether ONNX itself defines the op.
+    fn is_own(&self, node: &Node) -> bool {
+        let is_known = || self.special(&node.op).is_some() || table::find(&node.op, self.opset).is_some();
+        node.domain.is_empty() && is_known()
+    }
+
+    /// Translates the nodes of the function that a node calls; nothing if there is no such function.
+    fn call(&mut self, node: &Node) -> Option<Result<(), Diagnostic>> {
+        let functions = Rc::clone(&self.functions);
+        let function = functions.get(&(node.domain.clone(), node.op.clone()))?;
+        if self.depth > MOST_CALLS {
+            return Some(Err(broken(format!("{} calls itself", node.describe()), "export the model again")));
+        }
+        let opset = opset_of(&function.opsets).unwrap_or(self.opset);
+        let outer = std::mem::replace(&mut self.opset, opset);
+        self.depth += 1;
+        let counted = self.count(function.n_nodes());
+        let body = counted.and_then(|()| function.body(node));
+        let translated = body.and_then(|body| self.translate(&body));
+        self.depth -= 1;
+        self.opset = outer;
+        Some(translated)
+    }
+
+    /// Translates a node by a row of the table.
+    fn row(&mut self, node: &Node, row: &Row) -> Result<(), Diagnostic> {
+        self.expect_fit(node, row)?;
+        let mut template = Template { node, row, values: &mut self.values, first: None };
+        for (output, result) in node.outputs.iter().zip(&row.results).filter(|(output, _)| !output.is_empty())
+        {
+            if let Some(other) = template.passed_on(result)? {
+                template.values.alias(output, &other);
+                continue;
+            }
+            let expr = template.result(result)?;
+            let name = template.values.define(output, expr)?;
+            template.first.get_or_insert(name);
+        }
+        Ok(())
+    }
+
+    /// Fails if a node has operands or attributes that its row lacks, or others than it needs.
+    fn expect_fit(&self, node: &Node, row: &Row) -> Result<(), Diagnostic> {
+        let scope = Scope { node, row, values: &self.values };
+        let is_variadic = row.inputs.last().is_some_and(|input| input.is_variadic);
+        let needed = row.inputs.iter().enumerate().filter(|(_, input)| !input.is_optional);
+        let missing = needed.filter(|(at, _)| node.input(*at).is_none()).map(|(_, input)| &input.name).next();
+        if let Some(missing) = missing {
+            return Err(broken(
+                format!("{} lacks the operand `{missing}`", node.describe()),
+                "export the model again",
+            ));
+        }
+        if node.inputs.len() > row.inputs.len() && !is_variadic {
+            let message = format!(
+                "{} has {} operands, {} takes {}",
+                node.describe(),
+                node.inputs.len(),
+                node.op,
+                row.inputs.len()
+            );
+            return Err(broken(message, "export the model again"));
+        }
+        let is_unknown = |name: &&String| !row.attrs.iter().any(|(known, _)| known == *name);
+        if let Some(unknown) = node.attributes.keys().find(is_unknown) {
+            let known: Vec<&str> = row.attrs.iter().map(|(name, _)| name.as_str()).collect();
+            let message = format!("{}: the attribute `{unknown}` has no translation", node.describe());
+            return Err(unsupported(
+                message,
+                format!(
+                    "{} has {}",
+                    node.op,
+                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                ),
+            ));
+        }
+        match row.refuse.as_ref().map(|condition| scope.condition(condition)).transpose()? {
+            Some(true) => {
+                let condition = row.refuse.iter().map(|condition| condition.to_string()).collect::<String>();
+                Err(unsupported(
+                    format!("{} has no translation where `{condition}`", node.describe()),
+                    "export it without this attribute",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The branch of a condition that is known.
+    pub(crate) fn branch(&mut self, node: &Node, graph: &GraphProto) -> Result<(), Diagnostic> {
+        self.initializers(graph)?;
+        self.nodes(&graph.node)?;
+        for (output, inner) in node.outputs.iter().zip(&graph.output) {
+            if !self.values.has(&inner.name) {
+                return Err(broken(
+                    format!("{} has no result `{}`", node.describe(), inner.name),
+                    "export the model again",
+                ));
+            }
+            self.values.alias(output, &inner.name);
+        }
+        Ok(())
+    }
+}
+
+/// The opset of ONNX among others.
+pub(crate) fn opset_of(imports: &[OperatorSetIdProto]) -> Option<i64> {
+    let own = imports.iter().find(|import| import.domain.is_empty() || import.domain == "ai.onnx");
+    own.map(|import| import.version)
+}
+
+/// The subgraph of that name.
+pub(crate) fn subgraph<'n>(node: &'n Node, name: &str) -> Option<&'n GraphProto> {
+    match node.attributes.get(name) {
+        Some(Attribute::Graph(graph)) => Some(graph),
+        _ => None,
+    }
+}

@@ -1,0 +1,228 @@
+//! The values of a model: known numbers, tensors of the pipeline, and weights that nothing has used yet.
+
+use std::collections::{HashMap, HashSet};
+
+use engine_core::diag::Diagnostic;
+use engine_core::front::Draft;
+use engine_core::ir::{DType, Dim, Type};
+use engine_core::op::Registry;
+use engine_core::text::expr::{Expr, ExprKind};
+
+use crate::fault::unsupported;
+use crate::known::{Known, Number};
+use crate::literal::of_number;
+use crate::names::Names;
+use crate::table::expression;
+use crate::tensor::Stored;
+
+/// A value of a model. At least one field is there.
+#[derive(Clone, Debug, Default)]
+struct Item {
+    known: Option<Known>,
+    stored: Option<Stored>,
+    tensor: Option<(String, Type)>,
+}
+
+/// A parameter of the pipeline.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its elements.
+    pub value: Stored,
+}
+
+/// A node of the pipeline.
+#[derive(Clone, Debug)]
+pub(crate) struct Defined {
+    pub(crate) name: String,
+    pub(crate) expr: Expr,
+}
+
+/// All values by their names in the model, and the parts of the pipeline that they have led to.
+pub(crate) struct Values<'r> {
+    draft: Draft<'r>,
+    pub(crate) registry: &'r Registry,
+    pub(crate) names: Names,
+    items: HashMap<String, Item>,
+    pub(crate) params: Vec<Param>,
+    pub(crate) nodes: Vec<Defined>,
+    /// The names of the nodes.
+    defined: HashSet<String>,
+}
+
+impl<'r> Values<'r> {
+    pub(crate) fn new(registry: &'r Registry) -> Values<'r> {
+        let draft = Draft::new(registry);
+        Values {
+            draft,
+            registry,
+            names: Names::default(),
+            items: HashMap::new(),
+            params: vec![],
+            nodes: vec![],
+            defined: HashSet::new(),
+        }
+    }
+
+    /// Whether a value of that name is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.items.contains_key(name)
+    }
+
+    /// The known numbers of a value.
+    pub(crate) fn known(&self, name: &str) -> Option<&Known> {
+        self.items.get(name)?.known.as_ref()
+    }
+
+    /// The tensor of the model behind a value.
+    pub(crate) fn stored(&self, name: &str) -> Option<&Stored> {
+        self.items.get(name)?.stored.as_ref()
+    }
+
+    /// Whether a name is that of a node.
+    pub(crate) fn is_node(&self, name: &str) -> bool {
+        self.defined.contains(name)
+    }
+
+    /// The type of a value.
+    pub(crate) fn type_of(&self, name: &str) -> Option<Type> {
+        let item = self.items.get(name)?;
+        let stored = item.stored.as_ref().map(|stored| (stored.dtype, &stored.dims));
+        let known = item.known.as_ref().map(|known| (known.dtype, &known.dims));
+        let of = |(dtype, dims): (DType, &Vec<usize>)| Type::new(dtype, dims);
+        item.tensor.as_ref().map(|(_, ty)| ty.clone()).or_else(|| stored.or(known).map(of))
+    }
+
+    /// Adds known numbers.
+    pub(crate) fn add_known(&mut self, name: &str, known: Known) {
+        self.items.insert(name.to_owned(), Item { known: Some(known), ..Item::default() });
+    }
+
+    /// Adds a tensor of the model. Integers, truth values and scalars are also known numbers.
+    pub(crate) fn add_stored(&mut self, name: &str, stored: Stored) {
+        let is_number = !stored.dtype.is_float() || stored.dims.is_empty();
+        let known = if is_number { Known::of(&stored) } else { None };
+        self.items.insert(name.to_owned(), Item { known, stored: Some(stored), tensor: None });
+    }
+
+    /// Adds an input of the pipeline.
+    pub(crate) fn add_input(&mut self, onnx: &str, name: &str, ty: Type) {
+        self.draft.input(name, ty.clone());
+        let tensor = Some((name.to_owned(), ty));
+        self.items.insert(onnx.to_owned(), Item { tensor, ..Item::default() });
+    }
+
+    /// Lets a further name stand for a value.
+    pub(crate) fn alias(&mut self, onnx: &str, other: &str) {
+        if let Some(item) = self.items.get(other).cloned() {
+            self.items.insert(onnx.to_owned(), item);
+        }
+    }
+
+    /// Gives an expression the name of a value of the model.
+    ///
+    /// # Errors
+    /// If the engine refuses the expression.
+    pub(crate) fn define(&mut self, onnx: &str, expr: Expr) -> Result<String, Diagnostic> {
+        let (name, ty) = self.push(onnx, expr)?;
+        let tensor = Some((name.clone(), ty));
+        self.items.insert(onnx.to_owned(), Item { tensor, ..Item::default() });
+        Ok(name)
+    }
+
+    /// The tensor of a value, which becomes a parameter or a node now if it is none yet.
+    ///
+    /// # Errors
+    /// If it has elements that are open extents.
+    pub(crate) fn tensor(&mut self, onnx: &str) -> Result<(String, Type), Diagnostic> {
+        let item = self.items.get(onnx).cloned().unwrap_or_default();
+        if let Some(tensor) = item.tensor {
+            return Ok(tensor);
+        }
+        let regular = item.known.as_ref().and_then(regular);
+        let tensor = match (regular, item.stored.or_else(|| item.known.as_ref().and_then(Known::stored))) {
+            (Some(expr), _) => self.push(onnx, expr)?,
+            (None, Some(stored)) => self.param(onnx, stored),
+            (None, None) => return Err(open_extents(onnx)),
+        };
+        self.items.entry(onnx.to_owned()).or_default().tensor = Some(tensor.clone());
+        Ok(tensor)
+    }
+
+    /// Adds a node under a name like that one.
+    fn push(&mut self, onnx: &str, expr: Expr) -> Result<(String, Type), Diagnostic> {
+        let name = self.names.unique(onnx);
+        let ty = self.draft.node(&name, &expr.to_string())?;
+        self.nodes.push(Defined { name: name.clone(), expr });
+        self.defined.insert(name.clone());
+        Ok((name, ty))
+    }
+
+    fn param(&mut self, onnx: &str, value: Stored) -> (String, Type) {
+        let name = self.names.unique(onnx);
+        let ty = Type::new(value.dtype, &value.dims);
+        self.draft.input(&name, ty.clone());
+        self.params.push(Param { name: name.clone(), value });
+        (name, ty)
+    }
+
+    /// A value as an operand. A number stands as such beside a tensor of at least its rank.
+    pub(crate) fn operand(&mut self, onnx: &str, beside: Option<usize>) -> Result<Expr, Diagnostic> {
+        if let (Some(known), Some(rank)) = (self.known(onnx), beside)
+            && known.dims.len() <= rank
+            && let Some(number) = known.single()
+            && !matches!(number, Number::Dim(_))
+        {
+            return Ok(of_number(number));
+        }
+        self.tensor(onnx).map(|(name, _)| expression(&name))
+    }
+}
+
+fn open_extents(onnx: &str) -> Diagnostic {
+    unsupported(
+        format!("the value `{onnx}` is made of extents that are open"),
+        "give them as numbers: `engine import --dim B=8`",
+    )
+}
+
+/// A known value as an expression, if its elements are equal or equally spaced.
+fn regular(known: &Known) -> Option<Expr> {
+    let shape: Vec<String> = known.dims.iter().map(usize::to_string).collect();
+    let shape = shape.join(", ");
+    let dtype = known.dtype;
+    let first = known.elements.first()?;
+    if matches!(first, Number::Dim(_)) {
+        return None;
+    }
+    if known.elements.iter().all(|element| element == first) {
+        let dtype = if dtype == DType::F32 { String::new() } else { format!(", dtype={dtype}") };
+        return Some(expression(&format!("full(value={}, shape=[{shape}]{dtype})", of_number(first))));
+    }
+    let ints = known.ints().filter(|_| dtype.is_int())?;
+    let is_vector = known.dims.iter().filter(|&&extent| extent != 1).count() == 1;
+    let step = ints.get(1)?.checked_sub(ints[0])?;
+    let is_spaced = ints.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(step));
+    if !is_vector || !is_spaced || step == 0 {
+        return None;
+    }
+    let stop = ints.last()?.checked_add(step.signum())?;
+    let start = if ints[0] == 0 { String::new() } else { format!("start={}, ", ints[0]) };
+    let step = if step == 1 { String::new() } else { format!(", step={step}") };
+    let row = format!("arange({start}stop={stop}{step}, dtype={dtype})");
+    Some(expression(&if known.dims.len() == 1 { row } else { format!("reshape({row}, shape=[{shape}])") }))
+}
+
+/// The name that an expression is, if it is one.
+pub(crate) fn name_of(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Name(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// The extents of a type as numbers.
+pub(crate) fn extents(ty: &Type) -> Vec<Number> {
+    ty.shape.iter().map(|dim: &Dim| Number::of(dim)).collect()
+}

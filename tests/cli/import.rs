@@ -1,0 +1,77 @@
+//! ONNX models on the command line.
+
+use super::*;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/examples/onnx");
+
+fn model(name: &str) -> String {
+    format!("{FOLDER}/{name}.onnx")
+}
+
+fn save_rows(desk: &Desk) {
+    let rows: Vec<f32> = (0..18).map(|i| i as f32 / 9.0 - 1.0).collect();
+    save_npy(&desk.path("x.npy"), &HostTensor::from_slice(&[3, 6], &rows).unwrap());
+}
+
+#[test]
+fn a_model_becomes_a_graph_and_a_file_of_weights() {
+    let desk = Desk::new();
+    save_rows(&desk);
+    let imported = desk.engine(&["import", &model("mlp_dynamo"), "-o", "mlp.ron"]);
+    assert_eq!((imported.code, &*imported.errors), (0, ""));
+    assert_eq!(imported.results, "mlp.ron: 2 nodes, 6 parameters in mlp.safetensors\n");
+    let checked = desk.engine(&["check", "mlp.ron"]);
+    assert!(checked.results.starts_with("mlp.ron: mlp_dynamo is sound: "), "{}", checked.results);
+    // Graph and model give the same outputs, alone and for rows.
+    let rows = |graph: &str, output: &str| {
+        let predict = ["predict", graph, "--device", "cpu", "--input", "x.npy", "--output", output];
+        let ended = desk.engine(&predict);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        npy::read(&desk.path(output)).unwrap()
+    };
+    let by_model = rows(&model("mlp_dynamo"), "a.npy");
+    assert_eq!(by_model.shape(), [3, 3]);
+    assert_eq!(rows("mlp.ron", "b.npy"), by_model);
+    let run = |graph: &str, more: &[&str]| {
+        let run = ["run", graph, "--device", "cpu", "--quiet", "--input", "x=x.npy"];
+        let ended = desk.engine(&[&run[..], more].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.results
+    };
+    let shown = run(&model("mlp_dynamo"), &[]);
+    assert!(shown.starts_with("run: y: f32[3,3] = ["), "{shown}");
+    assert_eq!(run("mlp.ron", &["--set", "run.dims.batch=3"]), shown);
+}
+
+#[test]
+fn given_values_settle_open_extents() {
+    let desk = Desk::new();
+    let bert = model("bert_dynamo");
+    let ended = desk.engine(&["run", &bert, "--device", "cpu", "--quiet", "--input", "x=[[1,2,3],[4,5,6]]"]);
+    assert!(ended.results.starts_with("run: y: f32[2,3,16] = ["), "{}{}", ended.results, ended.errors);
+    let ended = desk.engine(&["import", &bert, "--dim", "time=3"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let text = fs::read_to_string(desk.path("bert_dynamo.ron")).unwrap();
+    assert!(text.contains("\"x\": \"i64[batch, 3]\""), "{text}");
+    let ended = desk.engine(&["import", &bert, "--dim", "tiem=3"]);
+    assert_eq!(ended.code, 1);
+    assert!(
+        ended.errors.contains("the model has no open extent `tiem`\n = help: did you mean `time`?"),
+        "{}",
+        ended.errors
+    );
+}
+
+#[test]
+fn files_of_others_stay() {
+    let desk = Desk::new();
+    desk.write("mlp.ron", "(nodes: {})");
+    let import = ["import", &model("mlp_dynamo"), "-o", "mlp.ron"];
+    let ended = desk.engine(&import);
+    assert_eq!(ended.code, 1);
+    assert!(ended.errors.contains("error[E0505]: mlp.ron already exists"), "{}", ended.errors);
+    assert!(!desk.path("mlp.safetensors").exists());
+    assert_eq!(desk.engine(&[&import[..], &["--force"]].concat()).code, 0);
+    // What it has written, it replaces.
+    assert_eq!(desk.engine(&import).code, 0);
+}

@@ -1,0 +1,301 @@
+"""Writes onnx_ops.json: models of one op, with the results of onnxruntime.
+
+    python tests/examples/onnx_ops.py     # needs onnx and onnxruntime
+"""
+
+import json
+import pathlib
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = pathlib.Path(__file__).parent
+RNG = np.random.default_rng(19)
+CASES = []
+I = np.int64
+
+
+def rand(*shape):
+    return np.round(RNG.uniform(-2, 2, shape), 3).astype(np.float32)
+
+
+def positive(*shape):
+    return np.round(RNG.uniform(0.5, 2, shape), 3).astype(np.float32)
+
+
+def whole(*shape, low=-9, high=9, dtype=I):
+    return RNG.integers(low, high, shape).astype(dtype)
+
+
+def truth(*shape):
+    return RNG.integers(0, 2, shape).astype(bool)
+
+
+def number(x):
+    return x if np.isfinite(x) else str(x)
+
+
+def written(array):
+    elements = array.ravel().tolist()
+    if array.dtype.kind == "f":
+        # As many digits as the type has.
+        elements = [number(float(np.format_float_positional(x, unique=True))) for x in array.ravel()]
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "elements": elements}
+
+
+def run(name, nodes, inputs, outputs, opset, consts, open_dims=(), functions=()):
+    feeds = {key: value for key, value in inputs.items() if value is not None}
+    def info(key, value):
+        dims = [open_dims[i] if i < len(open_dims) and open_dims[i] else n for i, n in enumerate(value.shape)]
+        return helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(value.dtype), dims)
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [info(key, value) for key, value in feeds.items()],
+        [helper.make_empty_tensor_value_info(key) for key in outputs],
+        [numpy_helper.from_array(value, key) for key, value in consts.items()],
+    )
+    opsets = [helper.make_opsetid("", opset), *[helper.make_opsetid(f.domain, 1) for f in functions]]
+    model = helper.make_model(graph, opset_imports=opsets, functions=list(functions))
+    model.ir_version = 8 if opset < 20 else 10
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    found = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
+    CASES.append(
+        {
+            "name": f"{name}, opset {opset}",
+            "model": model.SerializeToString().hex(),
+            "inputs": {key: written(value) for key, value in feeds.items()},
+            "outputs": {key: written(value) for key, value in zip(outputs, found)},
+        }
+    )
+
+
+def case(op, *operands, opset=17, n=1, consts=(), title="", open_dims=(), **attrs):
+    """One node. Operands at the places in `consts` are initializers; None is left out."""
+    names = ["" if operand is None else f"x{i}" for i, operand in enumerate(operands)]
+    outputs = [f"y{i}" for i in range(n)]
+    node = helper.make_node(op, names, outputs, **attrs)
+    given = {f"x{i}": x for i, x in enumerate(operands) if i not in consts}
+    fixed = {f"x{i}": x for i, x in enumerate(operands) if i in consts}
+    run(f"{op} {title}".strip(), [node], given, outputs, opset, fixed, open_dims)
+
+
+def elementwise():
+    special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.5, -1.5], np.float32)
+    for op in ["Neg", "Abs", "Sign", "Exp", "Sqrt", "Sin", "Cos", "Tanh", "Erf", "Floor", "Ceil", "Relu", "Sigmoid"]:
+        case(op, np.concatenate([rand(6), special[3:]]), opset=13)
+    for op in ["Tan", "Sinh", "Cosh", "Softplus", "Softsign", "Elu", "Celu", "Selu", "LeakyRelu", "ThresholdedRelu",
+               "HardSigmoid", "HardSwish", "Reciprocal", "Round", "Identity"]:
+        case(op, rand(2, 3), opset=15)
+    case("Log", positive(4), opset=13)
+    case("Round", np.array([0.5, 1.5, 2.5, -0.5, -1.5], np.float32), title="halves", opset=11)
+    case("IsNaN", special, opset=13)
+    case("IsInf", special, opset=10)
+    case("IsInf", special, opset=20, detect_negative=0)
+    case("Mish", rand(5), opset=18)
+    case("Gelu", rand(5), opset=20)
+    case("Gelu", rand(5), opset=20, approximate="tanh")
+    case("Shrink", rand(6), opset=9, bias=0.25, lambd=0.75)
+    for op in ["Elu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Celu"]:
+        case(op, rand(5), opset=15, alpha=0.3, title="alpha")
+    for op in ["Add", "Sub", "Mul"]:
+        case(op, rand(2, 3), rand(3), opset=7)
+        case(op, whole(2, 1), whole(1, 3), opset=14, title="i64")
+    case("Div", rand(2, 3), positive(2, 1), opset=7)
+    case("Div", whole(6), np.array([2, -2, 3, -3, 4, 5]), opset=14, title="i64")
+    case("Pow", positive(2, 3), rand(3), opset=7)
+    case("Pow", rand(4), np.array(3), opset=13, title="i64 exponent", consts=(1,))
+    case("Pow", rand(4), whole(4, low=0, high=4), opset=15, title="i64 exponents")
+    case("Mod", whole(8), np.array([3, -3, 2, 5, -5, 4, 7, -1]), opset=13)
+    case("Mod", rand(5), np.array([0.7, -0.7, 1.1, 0.3, -0.3], np.float32), opset=13, fmod=1)
+    for op in ["Sum", "Mean", "Max", "Min"]:
+        case(op, rand(2, 3), rand(3), rand(2, 1), opset=13)
+        case(op, rand(4), opset=8, title="one")
+    case("Clip", rand(6), opset=6 + 1, min=-0.5, max=0.75)
+    case("Clip", rand(6), np.array(-0.5, np.float32), np.array(0.75, np.float32), consts=(1, 2), opset=11)
+    case("Clip", rand(6), None, np.array(0.75, np.float32), consts=(2,), opset=13, title="without min")
+    case("Clip", rand(6), np.array(0.0, np.float32), opset=13, title="of a tensor")
+    case("PRelu", rand(2, 3), rand(3), opset=9)
+    case("Where", truth(2, 3), rand(3), rand(2, 1), opset=9)
+    case("Where", truth(2, 3), np.array(2), np.array(-5), opset=16, consts=(1, 2), title="of i64 numbers")
+    case("Where", truth(2, 3), np.array(0, np.float32), np.array(np.float32(np.finfo(np.float32).min)), consts=(1, 2), title="mask")
+    case("Dropout", rand(3), opset=7)
+    case("Dropout", rand(3), opset=13, title="no ratio")
+
+
+def truths():
+    for op in ["And", "Or", "Xor"]:
+        case(op, truth(2, 3), truth(3), opset=7)
+    case("And", truth(2, 3), np.array(True), consts=(1,), opset=7, title="constant")
+    case("Not", truth(4), opset=7)
+    for op, opset in [("Equal", 11), ("Less", 9), ("Greater", 9), ("LessOrEqual", 12), ("GreaterOrEqual", 16)]:
+        case(op, whole(2, 3, low=0, high=3), whole(3, low=0, high=3), opset=opset)
+        case(op, rand(4), np.array(0.25, np.float32), consts=(1,), opset=opset, title="number")
+
+
+def products():
+    for a, b in [((2, 3), (3, 4)), ((2, 2, 3), (3, 4)), ((3,), (3, 2)), ((2, 3), (3,)), ((2, 1, 2, 3), (3, 3, 2))]:
+        case("MatMul", rand(*a), rand(*b), opset=13, title=f"{a} {b}")
+    case("Gemm", rand(2, 3), rand(3, 4), rand(4), opset=7)
+    case("Gemm", rand(2, 3), rand(3, 4), opset=11, title="without c")
+    case("Gemm", rand(3, 2), rand(4, 3), rand(2, 1), opset=13, transA=1, transB=1, alpha=0.5, beta=2.0)
+
+
+REDUCTIONS = [("ReduceSum", 13), ("ReduceMean", 18), ("ReduceMax", 18), ("ReduceMin", 18), ("ReduceProd", 18),
+              ("ReduceL1", 18), ("ReduceL2", 18), ("ReduceSumSquare", 18), ("ReduceLogSum", 18), ("ReduceLogSumExp", 18)]
+
+
+def reductions():
+    for op, since in REDUCTIONS:
+        x = positive(2, 3, 2)
+        case(op, x, opset=11, axes=[1])
+        case(op, x, opset=11, axes=[0, -1], keepdims=0, title="axes")
+        case(op, x, opset=7, title="all")
+        case(op, x, np.array([-2]), opset=since, consts=(1,), keepdims=0, title="axes as operand")
+        case(op, x, opset=since, title="all, no operand")
+        if op not in ["ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"]:
+            case(op, x, np.array([], I), opset=since, consts=(1,), noop_with_empty_axes=1, title="noop")
+    ties = np.array([[1, 3, 3], [2, 2, 0]], np.float32)
+    for op in ["ArgMax", "ArgMin"]:
+        case(op, ties, opset=11, axis=1)
+        case(op, rand(2, 3), opset=13, keepdims=0, title="axis 0")
+        case(op, rand(2, 3), opset=13, axis=-1, keepdims=0)
+    case("CumSum", rand(2, 3), np.array(1), consts=(1,), opset=14)
+    case("CumSum", whole(2, 3), np.array(-2), consts=(1,), opset=11, reverse=1, title="i64")
+    case("TopK", rand(2, 5), np.array([3]), consts=(1,), opset=11, n=2)
+    case("TopK", rand(4, 3), np.array([2]), consts=(1,), opset=11, n=2, axis=0, largest=0)
+    case("TopK", rand(2, 5), np.array([2]), consts=(1,), opset=10, n=2)
+    case("TopK", rand(2, 5), opset=9, n=2, k=2)
+
+
+def rows():
+    for op in ["Softmax", "LogSoftmax", "Hardmax"]:
+        x = rand(2, 3, 4)
+        case(op, x, opset=11, title="flattened")
+        case(op, x, opset=12, axis=2)
+        case(op, x, opset=13)
+        case(op, x, opset=13, axis=1)
+    case("LayerNormalization", rand(2, 3, 4), rand(4), rand(4), opset=17)
+    case("LayerNormalization", rand(2, 3, 4), rand(4), opset=17, epsilon=0.01, title="without bias")
+    case("LayerNormalization", rand(2, 3, 4), rand(3, 4), rand(3, 4), opset=17, axis=1)
+    case("RMSNormalization", rand(2, 4), rand(4), opset=23)
+    case("BatchNormalization", rand(2, 3, 4), rand(3), rand(3), rand(3), positive(3), opset=9)
+    case("BatchNormalization", rand(2, 3), rand(3), rand(3), rand(3), positive(3), opset=15, epsilon=0.01)
+    case("InstanceNormalization", rand(2, 3, 4), rand(3), rand(3), opset=6 + 1)
+    case("GroupNormalization", rand(2, 4, 3), rand(4), rand(4), opset=21, num_groups=2)
+    case("MeanVarianceNormalization", rand(2, 3, 2, 2), opset=13)
+
+
+def shapes():
+    c = lambda *items: np.array(items, I)
+    case("Reshape", rand(2, 3, 4), c(0, -1), consts=(1,), opset=13)
+    case("Reshape", rand(2, 3, 4), c(4, 0, 2), consts=(1,), opset=7)
+    case("Reshape", rand(0, 3), c(3, 0), consts=(1,), opset=14, allowzero=1, title="empty")
+    case("Flatten", rand(2, 3, 4), opset=9)
+    case("Flatten", rand(2, 3, 4), opset=13, axis=-1)
+    case("Flatten", rand(2, 3), opset=11, axis=0)
+    case("Transpose", rand(2, 3, 4), opset=13)
+    case("Transpose", rand(2, 3, 4), opset=7, perm=[2, 0, 1])
+    case("Squeeze", rand(1, 3, 1), opset=11, axes=[0, -1])
+    case("Squeeze", rand(1, 3, 1), c(0), consts=(1,), opset=13)
+    case("Squeeze", rand(1, 3, 1), opset=13, title="all")
+    case("Unsqueeze", rand(2, 3), opset=11, axes=[0, 3])
+    case("Unsqueeze", rand(2, 3), c(-1, 1), consts=(1,), opset=13)
+    case("Expand", rand(3, 1), c(2, 1, 4), consts=(1,), opset=13)
+    case("Tile", rand(2, 3), c(2, 2), consts=(1,), opset=13)
+    case("Concat", rand(2, 1), rand(2, 2), rand(2, 3), opset=11, axis=-1)
+    case("Concat", *[rand(1, 2) for _ in range(19)], opset=13, axis=0, title="of many")
+    for to in [TensorProto.INT32, TensorProto.BOOL, TensorProto.DOUBLE, TensorProto.FLOAT]:
+        case("Cast", rand(5), opset=13, to=to, title=str(to))
+    case("Cast", truth(4), opset=13, to=TensorProto.FLOAT, title="bool")
+    case("CastLike", rand(4), whole(2), opset=15)
+    case("Trilu", rand(3, 4), opset=14)
+    case("Trilu", rand(2, 3, 3), np.array(-1), consts=(1,), opset=14, upper=0)
+    case("Split", rand(2, 6), opset=11, n=3, axis=1)
+    case("Split", rand(2, 6), opset=11, n=2, axis=1, split=[4, 2], title="sizes")
+    case("Split", rand(2, 6), c(1, 5), consts=(1,), opset=13, n=2, axis=-1)
+    case("Split", rand(7), opset=18, n=3, num_outputs=3, title="uneven")
+    case("Slice", rand(4, 5), opset=9, starts=[1, -2], ends=[3, 1000])
+    case("Slice", rand(4, 5), opset=9, starts=[-3], ends=[-1], axes=[1])
+    case("Slice", rand(4, 5), c(0, 4), c(4, -100), c(0, 1), c(2, -1), consts=(1, 2, 3, 4), opset=13, title="steps")
+    case("Slice", rand(4, 5), c(1), c(np.iinfo(I).max), c(-1), consts=(1, 2, 3), opset=11)
+    case("Slice", rand(5), c(-2), c(np.iinfo(I).min), c(0), c(-2), consts=(1, 2, 3, 4), opset=11, title="backwards")
+    case("Slice", rand(5), c(3), c(1), consts=(1, 2), opset=11, title="empty")
+    case("Shape", rand(2, 3, 4), opset=15, start=1, end=-1)
+    case("Size", rand(2, 3, 4), opset=13)
+    case("ConstantOfShape", c(2, 3), consts=(0,), opset=9, value=helper.make_tensor("v", TensorProto.FLOAT, [1], [2.5]))
+    case("ConstantOfShape", c(2), consts=(0,), opset=9, title="zeros")
+    case("Range", np.array(2), np.array(11), np.array(3), consts=(0, 1, 2), opset=11)
+    case("Range", np.array(1, np.float32), np.array(-1, np.float32), np.array(-0.5, np.float32), consts=(0, 1, 2), opset=11)
+
+
+def indices():
+    c = lambda *items: np.array(items, I)
+    case("Gather", rand(3, 4), whole(2, 2, low=-3, high=3), opset=11)
+    case("Gather", rand(3, 4), whole(3, low=-4, high=4, dtype=np.int32), opset=13, axis=1)
+    case("Gather", rand(3, 4), np.array(-1), consts=(1,), opset=13, axis=1, title="number")
+    case("Gather", rand(3, 4), c(2, 0), consts=(1,), opset=13, title="constant")
+    case("GatherElements", rand(3, 4), whole(2, 4, low=-3, high=3), opset=13)
+    case("GatherElements", rand(3, 4), whole(3, 2, low=-4, high=4), opset=11, axis=1)
+    case("GatherND", rand(2, 3, 4), np.stack([whole(5, low=0, high=2), whole(5, low=-3, high=3)], -1), opset=12)
+    case("GatherND", rand(2, 3), np.stack([whole(2, 2, low=0, high=2), whole(2, 2, low=0, high=3)], -1), opset=13, title="elements")
+    case("ScatterElements", rand(3, 3), c(2, 0, 1).reshape(1, 3), rand(1, 3), opset=16)
+    case("ScatterElements", rand(2, 4), np.array([[1, 1], [0, -1]]), rand(2, 2), opset=16, axis=1, reduction="add")
+    case("ScatterND", rand(4, 2), c(2, -4).reshape(2, 1), rand(2, 2), opset=16)
+    case("ScatterND", rand(3, 2), np.array([[0, 1], [0, 1], [2, 0]]), rand(3), opset=16, reduction="add")
+
+
+def branches():
+    def branch(value):
+        constant = helper.make_node("Constant", [], ["z"], value_float=value)
+        return helper.make_graph([constant], "branch", [], [helper.make_empty_tensor_value_info("z")])
+    shape = helper.make_node("Shape", ["x"], ["s"])
+    one = helper.make_node("Constant", [], ["one"], value_ints=[1])
+    is_row = helper.make_node("Equal", ["s", "one"], ["c"])
+    chosen = helper.make_node("If", ["c"], ["f"], then_branch=branch(3.0), else_branch=branch(5.0))
+    product = helper.make_node("Mul", ["x", "f"], ["y"])
+    run("If", [shape, one, is_row, chosen, product], {"x": rand(4)}, ["y"], 13, {})
+
+
+def functions():
+    power = helper.make_node("Pow", ["x", "e"], ["p"])
+    exponent = helper.make_node("Constant", [], ["e"])
+    exponent.attribute.append(onnx.AttributeProto(name="value_float", ref_attr_name="exponent", type=onnx.AttributeProto.FLOAT))
+    total = helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0)
+    opsets = [helper.make_opsetid("", 17)]
+    function = helper.make_function("acme", "PowerSum", ["x"], ["y"], [exponent, power, total], opsets, ["exponent"])
+    first = helper.make_node("PowerSum", ["x"], ["a"], domain="acme", exponent=2.0)
+    second = helper.make_node("PowerSum", ["x"], ["b"], domain="acme", exponent=3.0)
+    both = helper.make_node("Add", ["a", "b"], ["y"])
+    run("functions", [first, second, both], {"x": rand(4)}, ["y"], 17, {}, functions=[function])
+
+
+def networks():
+    c = lambda *items: np.array(items, I)
+    x, w, r, b = rand(3, 2, 2), rand(1, 8, 2), rand(1, 8, 2), rand(1, 16)
+    case("LSTM", x, w, r, b, opset=14, n=3, consts=(1, 2, 3), hidden_size=2)
+    case("LSTM", x, w, r, None, None, rand(1, 2, 2), rand(1, 2, 2), opset=7, n=3, consts=(1, 2), hidden_size=2, direction="reverse")
+    case("GRU", x, rand(1, 6, 2), rand(1, 6, 2), rand(1, 12), opset=14, n=2, consts=(1, 2, 3), hidden_size=2, linear_before_reset=1)
+    q, k = rand(1, 2, 3, 4), rand(1, 2, 3, 4)
+    case("Attention", q, k, rand(1, 2, 3, 2), opset=23, is_causal=1)
+    case("Attention", rand(1, 3, 8), rand(1, 4, 4), rand(1, 4, 4), truth(3, 4) | np.eye(3, 4, dtype=bool), opset=23, q_num_heads=2, kv_num_heads=1, title="heads")
+    case("Pad", rand(2, 3), c(1, -1, 0, 2), np.array(0.5, np.float32), consts=(1, 2), opset=13)
+    case("OneHot", c(1, -1, 7), c(3), np.array([0.5, 2], np.float32), consts=(1,), opset=11, axis=0)
+    case("DepthToSpace", rand(1, 4, 1, 2), opset=13, blocksize=2)
+    case("SpaceToDepth", rand(1, 1, 2, 4), opset=13, blocksize=2)
+    case("GlobalAveragePool", rand(2, 2, 3), opset=7)
+    case("LpNormalization", rand(2, 3), opset=7, p=1, axis=0)
+    case("SoftmaxCrossEntropyLoss", rand(3, 4), c(1, 0, 3), positive(4), opset=13)
+    case("NegativeLogLikelihoodLoss", rand(2, 3, 2), whole(2, 2, low=0, high=3), opset=13, reduction="none")
+
+
+if __name__ == "__main__":
+    for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks]:
+        family()
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
+    (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")
+    print(len(CASES), "cases")

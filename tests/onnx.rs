@@ -1,0 +1,15 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! ONNX models, imported and compared with onnxruntime.
+
+#[path = "onnx/bad_input.rs"]
+mod bad_input;
+#[path = "onnx/common.rs"]
+mod common;
+#[path = "onnx/documents.rs"]
+mod documents;
+#[path = "onnx/models.rs"]
+mod models;
+#[path = "onnx/node_tests.rs"]
+mod node_tests;
+#[path = "onnx/ops.rs"]
+mod ops;
