@@ -121,27 +121,32 @@ impl<'g> FusionGraph<'g> {
     }
 
     /// Materializes the smallest value that the operand of a product repeats, if the product can then read it: an image
-    /// with its border, of which the operand has overlapping windows.
+    /// with its border, of which the operand has overlapping windows. If the operand must be copied, the copy reads such
+    /// an image rather than look for its border in every window.
     fn materialize_source(&mut self, input: Value) {
         if !self.is_recomputed(input.node) || self.strided(input).is_some() {
             return;
         }
         let numel = |value: Value| self.ir.ty(value).numel();
-        let (mut views, mut source, mut smallest) = (vec![], input, None);
+        let (mut views, mut source) = (vec![], input);
+        let (mut smallest, mut padded) = (None, None);
         while let NodeOp::View(view) = self.op(source.node) {
             if !self.is_recomputed(source.node) {
                 break;
             }
+            if matches!(view, View::Pad { .. }) && 2 * numel(source) <= numel(input) {
+                padded = padded.or(Some(source));
+            }
             views.insert(0, (view, self.ir.ty(source).extents()));
             source = self.ir.nodes[source.node].inputs[0];
-            let access =
-                through(&self.ir.ty(source).extents(), views.iter().map(|(view, shape)| (*view, &shape[..])));
+            let shapes = views.iter().map(|(view, shape)| (*view, &shape[..]));
+            let access = through(&self.ir.ty(source).extents(), shapes);
             let is_strided = access.levels.len() == 1 && access.levels[0].guards.is_empty();
             if is_strided && numel(source) < smallest.map_or(numel(input), numel) {
                 smallest = Some(source);
             }
         }
-        if let Some(source) = smallest {
+        if let Some(source) = smallest.or(padded) {
             self.materialized[source.node] |= !self.is_input(source.node);
         }
     }

@@ -369,11 +369,17 @@ impl<'a> Builder<'a> {
     }
 
     /// Windows of `size` elements on an axis, `step` apart, of elements that are `dilation` apart: all that fit. The axis
-    /// becomes two: the number of the window, and the place in it.
+    /// becomes two: the number of the window, and the place in it. Windows beside each other are a reshape.
     pub fn window(&mut self, x: Value, axis: usize, size: usize, [step, dilation]: [usize; 2]) -> Value {
         let mut extents = self.extents(x);
         let span = (size - 1) * dilation + 1;
         let count = extents[axis].checked_sub(span).map_or(0, |rest| rest / step + 1);
+        if step == size && dilation == 1 {
+            extents[axis] = count * size;
+            let whole = self.slice(x, &vec![0; extents.len()], &extents, &vec![1; extents.len()]);
+            extents.splice(axis..=axis, [count, size]);
+            return self.reshape(whole, &extents);
+        }
         extents.splice(axis..=axis, [count, size]);
         let ty = Type::new(self.dtype(x), &extents);
         self.push(NodeOp::View(View::Window { axis, step, dilation }), vec![x], ty)

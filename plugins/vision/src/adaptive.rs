@@ -68,7 +68,7 @@ fn pooled(b: &mut Builder, x: Value, axis: usize, [n, m]: [usize; 2]) -> Value {
     let is_inside = b.map(&[element, window], |v| {
         let is_behind_start = ((v[0] + E::from(1)) * E::from(windows)).gt(v[1] * E::from(elements));
         let is_before_end = (v[0] * E::from(windows)).lt((v[1] + E::from(1)) * E::from(elements));
-        E::select(is_behind_start & is_before_end, 1.0, 0.0).cast(dtype)
+        (is_behind_start & is_before_end).cast(dtype)
     });
     let count = b.sum(is_inside, &[0]);
     let count = b.broadcast_like(count, is_inside);
