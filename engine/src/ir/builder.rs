@@ -369,7 +369,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Windows of `size` elements on an axis, `step` apart, of elements that are `dilation` apart: all that fit. The axis
-    /// becomes two: the number of the window, and the place in it. Windows beside each other are a reshape.
+    /// becomes two: the number of the window, and the place in it. Adjacent windows are a reshape.
     pub fn window(&mut self, x: Value, axis: usize, size: usize, [step, dilation]: [usize; 2]) -> Value {
         let mut extents = self.extents(x);
         let span = (size - 1) * dilation + 1;
