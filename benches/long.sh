@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly ALL=(malformed random gpt classifier_bn gru houses recommender gpt_torch classifier_bn_torch houses_torch recommender_torch)
+readonly ALL=(malformed random gpt classifier_bn gru mnist_cnn houses recommender gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
 data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
 shift
 python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
@@ -16,10 +16,12 @@ malformed() { ENGINE_SOAK=${CASES:-6000} cargo test --test soak -- --nocapture; 
 random() { PROPTEST_CASES=${CASES:-2000} cargo test --test random; }
 gpt() { trained gpt 1 2 3; }
 classifier_bn() { trained classifier_bn 1 2 3; }
-gru() { trained gru 1; }
+gru() { trained gru 1 2 3; }
+mnist_cnn() { trained mnist_cnn 1 2 3; }
 houses() { trained houses 1 2 3 4 5; }
 recommender() { trained recommender 1 2 3; }
 gpt_torch() { "$python" benches/gpt_torch.py "$data/text/tinyshakespeare.txt" 3; }
+gru_torch() { "$python" benches/gru_torch.py "$data/text/tinyshakespeare.txt" 3; }
 classifier_bn_torch() { "$python" benches/classifier_bn_torch.py "$data/mnist" 3; }
 houses_torch() { rows && "$python" benches/houses_torch.py "$work/rows" 5; }
 recommender_torch() { rows && "$python" benches/recommender_torch.py "$work/rows" 3; }

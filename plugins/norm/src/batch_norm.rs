@@ -86,24 +86,49 @@ fn expect_several(x: &Type, attrs: &Attrs) -> Result<(), TypeIssue> {
 fn normalised(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let [x, gamma, beta, running_mean, running_var] = [0, 1, 2, 3, 4].map(|i| b.widen(call.inputs[i]));
     let (channels, momentum) = (checked(b.ty(x).axis(call.attrs.int("axis"))), call.attrs.float("momentum"));
-    let others: Vec<usize> = (0..b.ty(x).rank()).filter(|&axis| axis != channels).collect();
+    let others = Others { before: (0..channels).collect(), behind: (channels + 1..b.ty(x).rank()).collect() };
     if !call.attrs.trains("train") {
-        let middle = b.unreduce(running_mean, &others, x);
+        let middle = others.spread(b, running_mean, x);
         let centered = b.sub(x, middle);
         let y = scaled(b, centered, [running_var, gamma, beta], &others, call);
         return vec![y, running_mean, running_var];
     }
-    let mean = b.mean(x, &others);
-    let middle = b.unreduce(mean, &others, x);
+    let mean = others.mean(b, x);
+    let middle = others.spread(b, mean, x);
     let centered = b.sub(x, middle);
     let squares = b.mul(centered, centered);
-    let var = b.mean(squares, &others);
+    let var = others.mean(b, squares);
     let y = scaled(b, centered, [var, gamma, beta], &others, call);
-    let count: usize = others.iter().map(|&axis| b.extents(x)[axis]).product();
+    let extents = b.extents(x);
+    let count: usize = others.before.iter().chain(&others.behind).map(|&axis| extents[axis]).product();
     let sample = count as f64 / (count as f64 - 1.0);
     let mean = b.map(&[running_mean, mean], |v| v[0] * (1.0 - momentum) + v[1] * momentum);
     let var = b.map(&[running_var, var], |v| v[0] * (1.0 - momentum) + v[1] * (momentum * sample));
     vec![y, mean, var]
+}
+
+/// The axes before and behind the channels. Sums go over one side after the other: a few channels with many elements each
+/// would be few rows, which leave most of a GPU idle.
+struct Others {
+    before: Vec<usize>,
+    behind: Vec<usize>,
+}
+
+impl Others {
+    /// Means over all of them; those over the axes behind have as many elements each.
+    fn mean(&self, b: &mut Builder, x: Value) -> Value {
+        let inner = if self.behind.is_empty() { x } else { b.mean(x, &self.behind) };
+        if self.before.is_empty() { inner } else { b.mean(inner, &self.before) }
+    }
+
+    /// A number for each channel at all elements of `like`. Gradients are summed in the order of [`Others::mean`].
+    fn spread(&self, b: &mut Builder, x: Value, like: Value) -> Value {
+        let shape = b.ty(like).shape.clone();
+        let lead: Vec<Dim> = shape[..=self.before.len()].to_vec();
+        let x = b.broadcast_axes(x, &[self.before.len()], &lead);
+        let axes: Vec<usize> = (0..lead.len()).collect();
+        b.broadcast_axes(x, &axes, &shape)
+    }
 }
 
 /// `centered · γ/√(var + ε) + β`, in the type of the call's first operand.
@@ -111,13 +136,13 @@ fn scaled(
     b: &mut Builder,
     centered: Value,
     per_channel: [Value; 3],
-    others: &[usize],
+    others: &Others,
     call: &Lowering,
 ) -> Value {
     let eps = call.attrs.float("eps");
     let [var, gamma, beta] = per_channel;
     let factor = b.map(&[var, gamma], |v| v[1] * (v[0] + eps).rsqrt());
-    let [factor, beta] = [factor, beta].map(|x| b.unreduce(x, others, centered));
+    let [factor, beta] = [factor, beta].map(|x| others.spread(b, x, centered));
     let y = b.map(&[centered, factor, beta], |v| v[0] * v[1] + v[2]);
     b.cast(y, b.dtype(call.inputs[0]))
 }
