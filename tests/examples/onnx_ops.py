@@ -293,8 +293,19 @@ def networks():
     case("NegativeLogLikelihoodLoss", rand(2, 3, 2), whole(2, 2, low=0, high=3), opset=13, reduction="none")
 
 
+def images():
+    x = rand(1, 2, 5, 4)
+    case("Conv", x, rand(3, 2, 3, 2), rand(3), opset=11, consts=(1, 2), kernel_shape=[3, 2])
+    case("Conv", x, rand(2, 1, 2, 2), opset=11, group=2, pads=[1, 0, 0, 2], strides=[2, 1], dilations=[1, 2], title="uneven")
+    case("Conv", rand(1, 2, 6), rand(2, 2, 3), opset=22, pads=[1, 1], auto_pad="NOTSET", title="signal")
+    case("ConvTranspose", rand(1, 2, 3, 2), rand(2, 2, 3, 2), rand(2), opset=11, strides=[2, 1], pads=[1, 0, 1, 0], output_padding=[1, 0])
+    case("MaxPool", x, opset=12, kernel_shape=[2, 3], strides=[2, 1], pads=[1, 1, 0, 1])
+    case("AveragePool", x, opset=11, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
+    case("AveragePool", x, opset=19, kernel_shape=[2, 2], pads=[1, 0, 1, 0], count_include_pad=1, title="counting")
+
+
 if __name__ == "__main__":
-    for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks]:
+    for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")
