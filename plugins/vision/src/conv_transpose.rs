@@ -3,7 +3,7 @@
 use crate::conv::{
     bias_gradient, convolved, expect_bias, expect_divided, groups, of_weights, sizes, spread_back, with_bias,
 };
-use crate::windows::{Windows, list, per_axis, settings, spatial};
+use crate::windows::{Windows, list, paddings, per_axis, settings, spatial};
 use engine_core::ir::{Attrs, Dim, Type};
 use engine_core::op::{Grad, OpForm, TypeIssue, checked};
 
@@ -74,11 +74,11 @@ fn backwards(x: &Type, w: &Type, attrs: &Attrs) -> Result<Vec<Windows>, TypeIssu
     let sizes = sizes(op, x, w)?;
     let n = sizes.len();
     let [stride, dilation] = [per_axis(attrs, "stride", n, 1)?, per_axis(attrs, "dilation", n, 1)?];
-    let [padding, extra] = [per_axis(attrs, "padding", n, 0)?, per_axis(attrs, "extra", n, 0)?];
+    let (padding, extra) = (paddings(attrs, n)?, per_axis(attrs, "extra", n, 0)?);
     let counts = spatial(op, x, n)?;
     (0..n)
         .map(|i| {
-            let padding = [padding[i], padding[if padding.len() == n { i } else { n + i }]];
+            let padding = padding[i];
             let windows =
                 Windows { extent: 0, size: sizes[i], stride: stride[i], dilation: dilation[i], padding };
             let grown = counts[i]

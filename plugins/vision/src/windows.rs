@@ -65,17 +65,24 @@ pub fn per_axis(attrs: &Attrs, name: &str, n: usize, least: usize) -> Result<Vec
     }
 }
 
+/// The padding before and behind each of `n` axes.
+pub fn paddings(attrs: &Attrs, n: usize) -> Result<Vec<[usize; 2]>, TypeIssue> {
+    let given = per_axis(attrs, "padding", n, 0)?;
+    let behind = given.len() - n;
+    Ok((0..n).map(|i| [given[i], given[behind + i]]).collect())
+}
+
 /// The windows of these sizes on the spatial axes of an operand.
 ///
 /// # Errors
 /// If the operand has other axes, their extents are not known, or no window fits.
 pub fn windows(op: &str, x: &Type, sizes: &[usize], attrs: &Attrs) -> Result<Vec<Windows>, TypeIssue> {
     let n = sizes.len();
-    let padding = per_axis(attrs, "padding", n, 0)?;
+    let padding = paddings(attrs, n)?;
     let (stride, dilation) = (per_axis(attrs, "stride", n, 1)?, per_axis(attrs, "dilation", n, 1)?);
     let extents = spatial(op, x, n)?;
     let of_axis = |i: usize| {
-        let padding = [padding[i], padding[if padding.len() == n { i } else { n + i }]];
+        let padding = padding[i];
         Windows { extent: extents[i], size: sizes[i], stride: stride[i], dilation: dilation[i], padding }
     };
     let windows: Vec<Windows> = (0..n).map(of_axis).collect();
@@ -111,7 +118,7 @@ pub fn unfolded(b: &mut Builder, x: Value, windows: &[Windows], fill: f64) -> Va
     let lead = rank - windows.len();
     let side = |which: usize| {
         let amounts = windows.iter().map(|windows| windows.padding[which]);
-        [0; 8].into_iter().take(lead).chain(amounts).collect::<Vec<usize>>()
+        vec![0; lead].into_iter().chain(amounts).collect::<Vec<usize>>()
     };
     let mut x = match windows.iter().all(|windows| windows.padding == [0, 0]) {
         true => x,
