@@ -106,6 +106,16 @@ fn a_cache_changes_no_token() {
     }
 }
 
+/// The cache of 256 tokens gives way to one of 512 within the text.
+#[test]
+fn a_cache_that_grows_changes_no_token() {
+    let prompt = "0123456789".repeat(25);
+    let settings = format!(r#"prompt: ["{prompt}", "short"], length: 12"#);
+    let grown = texts(transformer("u8[B, T]", &settings));
+    assert_eq!(grown, texts(transformer("u8[B, T]", &format!("{settings}, cache: false"))));
+    assert_eq!((grown[0].chars().count() > 250, grown[1].starts_with("short")), (true, true));
+}
+
 #[test]
 fn texts_of_several_prompts_are_those_of_single_ones() {
     let settings = |prompt: &str| format!(r#"prompt: {prompt}, length: 20, temperature: 0"#);

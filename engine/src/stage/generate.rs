@@ -13,6 +13,10 @@ use crate::pipeline::{GenerateStage, Pipeline, StageKind};
 const N_BYTES: usize = 256;
 /// The shortest window of an open extent.
 const SHORTEST: usize = 16;
+/// The smallest cache that may grow, in tokens. Attention over fewer takes little of a step.
+const FIRST_CACHE: usize = 256;
+/// The factor between two sizes of a cache that grows.
+const GROWTH: usize = 4;
 
 impl StageKind for GenerateStage {
     fn keyword(&self) -> &'static str {
@@ -58,6 +62,15 @@ impl Generation {
             Some(extent) => extent,
             None => length.next_power_of_two().clamp(SHORTEST.min(self.context), self.context),
         }
+    }
+
+    /// The sizes of the cache, in tokens, for a text that grows from `first` to `last` tokens. They ascend to the window
+    /// of `last`.
+    pub fn caches(&self, first: usize, last: usize) -> Vec<usize> {
+        let (first, last) = (self.window(first.max(FIRST_CACHE)), self.window(last));
+        let larger = |size: &usize| Some(size * GROWTH);
+        let growing = std::iter::successors(Some(first), larger).take_while(|size| *size < last);
+        growing.chain([last]).collect()
     }
 
     /// The values of open extents for so many texts and that window.
@@ -178,4 +191,21 @@ pub fn decoding(
         step.outputs.clear();
     }
     Ok(sound("decode", Level::Primitive, step.pruned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_grows_from_the_prompt_to_the_window() {
+        let tokens = Dim::Named("T".into());
+        let open = Generation { rows: Dim::Fixed(1), tokens, context: 4096, n_classes: 2, span: None };
+        assert_eq!(open.caches(6, 35), [64]);
+        assert_eq!(open.caches(6, 1500), [256, 1024, 2048]);
+        assert_eq!(open.caches(600, 700), [1024]);
+        assert_eq!(open.caches(600, 9999), [1024, 4096]);
+        let closed = Generation { tokens: Dim::Fixed(80), ..open };
+        assert_eq!(closed.caches(6, 70), [80]);
+    }
 }

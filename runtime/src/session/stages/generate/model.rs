@@ -1,5 +1,7 @@
 //! The logits of the next tokens: by a cache, or by a run of all tokens that the model sees.
 
+use std::collections::VecDeque;
+
 use engine_core::ir::DType;
 use engine_core::pipeline::GenerateStage;
 use engine_core::stage::{Generation, StageIssue, generation};
@@ -15,7 +17,9 @@ use crate::tensor::HostTensor;
 /// A language model that is ready to run.
 pub struct Model {
     shape: Generation,
-    decoder: Option<Decoder>,
+    /// By the size of the cache, ascending. The first one is in use; texts that outgrow it are fed to the next one.
+    decoders: VecDeque<Decoder>,
+    size: (usize, usize),
 }
 
 impl Model {
@@ -25,12 +29,17 @@ impl Model {
         let shape = planned.map_err(|issue| SessionError::plan(run.name, StageFault(issue)))?;
         let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or_default();
         if !stage.cache || longest == 0 || shape.context < 2 {
-            return Ok(Model { shape, decoder: None });
+            return Ok(Model { shape, decoders: VecDeque::new(), size: (0, 0) });
         }
-        let capacity = shape.window(longest + stage.length);
-        let mut decoder = run.session.decoder(run.name, stage, &shape, capacity)?;
-        decoder.expect_causal(run.name, texts[0].tokens[0])?;
-        Ok(Model { shape, decoder: Some(decoder) })
+        let sizes = shape.caches(longest + 1, longest + stage.length).into_iter();
+        let decoder = |size| run.session.decoder(run.name, stage, &shape, size);
+        let mut decoders: VecDeque<Decoder> = sizes.map(decoder).collect::<Result<_, _>>()?;
+        if let Some(first) = decoders.front_mut() {
+            first.expect_causal(run.name, texts[0].tokens[0])?;
+        }
+        let bytes = decoders.iter().map(Decoder::bytes).sum();
+        let size = (bytes, decoders.back().map_or(0, Decoder::n_kernels));
+        Ok(Model { shape, decoders, size })
     }
 
     /// Classes of a token.
@@ -40,7 +49,7 @@ impl Model {
 
     /// The bytes of the steps on the device, and the kernels of one. Without a cache, neither is known.
     pub fn size(&self) -> (usize, usize) {
-        self.decoder.as_ref().map_or((0, 0), |decoder| (decoder.bytes(), decoder.n_kernels()))
+        self.size
     }
 
     /// The logits that follow the first `length` tokens of each text.
@@ -61,11 +70,12 @@ impl Model {
             tokens
         };
         let texts: Vec<Vec<u32>> = texts.iter().map(tokens).collect();
-        match &mut self.decoder {
-            Some(decoder) if length <= decoder.capacity => {
-                Ok(decoder.next(run.name, &texts)?.as_slice::<f32>()?.to_vec())
-            }
-            _ => self.all(run.session, stage, &texts),
+        while self.decoders.front().is_some_and(|decoder| decoder.capacity < length) {
+            self.decoders.pop_front();
+        }
+        match self.decoders.front_mut() {
+            Some(decoder) => Ok(decoder.next(run.name, &texts)?.as_slice::<f32>()?.to_vec()),
+            None => self.all(run.session, stage, &texts),
         }
     }
 
