@@ -155,6 +155,31 @@ fn run_shows_the_moment_before_its_last_step() {
 }
 
 #[test]
+fn random_negatives_are_all_items_but_the_positive_one() {
+    let text = r#"(
+        nodes: {
+            "item": "cast(arange(stop=5), dtype=i32)",
+            "drawn": "random_negatives(item, count=400, items=5)",
+        },
+        stages: {
+            "one": Run(outputs: {"first": "drawn"}),
+            "two": Run(steps: 2, outputs: {"second": "drawn"}),
+        },
+    )"#;
+    let outputs = run(text).unwrap().outputs;
+    let [first, second] = ["first", "second"].map(|name| outputs[name].values.to_f64());
+    assert_ne!(first, second, "a step draws anew");
+    for (item, row) in first.chunks_exact(400).enumerate() {
+        let count = |wanted: usize| row.iter().filter(|&&drawn| drawn == wanted as f64).count();
+        let counts: Vec<usize> = (0..5).map(count).collect();
+        // The deviation of a count is 8.7.
+        let is_fair =
+            |(other, &n): (usize, &usize)| if other == item { n == 0 } else { (50..150).contains(&n) };
+        assert!(counts.iter().sum::<usize>() == 400 && counts.iter().enumerate().all(is_fair), "{counts:?}");
+    }
+}
+
+#[test]
 fn one_node_may_be_reported_under_several_names() {
     let stages = r#"
         "train": Train(
