@@ -198,6 +198,10 @@ pub(super) struct RunArgs {
     /// Log every so many steps of training; without it, about 20 times a second at first, then ever less often
     #[arg(long, value_name = "N", requires = "log", value_parser = parse_every)]
     pub(super) log_every: Option<u64>,
+    /// Compute the norm of the gradients in all training stages, for the progress, the log and the page. Small models then
+    /// train slower; stages with `clip_norm` compute it anyway
+    #[arg(long)]
+    pub(super) grad_norm: bool,
     /// Fail if a data set is missing, instead of running on generated data
     #[arg(long)]
     pub(super) no_stand_in: bool,

@@ -8,6 +8,7 @@ use engine_core::compile::Options;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use engine_core::pipeline::{PredictStage, Stage};
+use engine_core::stage::NormShown;
 use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::device::Device;
 use engine_runtime::files::Format;
@@ -179,7 +180,11 @@ fn run_on(
     let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry.clone(), options).keeping(kept);
     let has_page = args.report.as_ref().is_some_and(|path| is_page(path));
     let is_watched = progress.shows_numbers() || args.log.is_some() || has_page;
-    let planner = if is_watched { planner.reporting_norm() } else { planner };
+    let planner = planner.reporting_norm(match (args.grad_norm, is_watched) {
+        (true, _) => NormShown::Always,
+        (false, true) => NormShown::IfClipped,
+        (false, false) => NormShown::Never,
+    });
     let mut session = Session::new(pipeline, Arc::new(planner), Arc::clone(device), sets)?;
     opened.fill(&mut session)?;
     args.residency.apply(&mut session);

@@ -28,7 +28,7 @@ pub use declared::expect_declared;
 pub use evaluation::evaluation;
 pub use generate::{Generation, decoding, generation};
 pub use loss_scale::ScaleStates;
-pub use optimize::GRAD_NORM;
+pub use optimize::{GRAD_NORM, NormShown};
 pub use predict::{Prediction, picks_among, prediction};
 pub use rates::rate_of_step;
 pub use rows::{Rows, SplitShape};

@@ -30,7 +30,19 @@ pub struct Steps<'s> {
     /// Number of steps, which schedules refer to.
     pub n_steps: usize,
     /// Whether the norm of the gradients is an output.
-    pub shows_norm: bool,
+    pub norm: NormShown,
+}
+
+/// When the norm of the gradients is an output of a training step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NormShown {
+    /// Never.
+    #[default]
+    Never,
+    /// If the stage computes it anyway, for `clip_norm`. This costs the store of a scalar.
+    IfClipped,
+    /// In every stage. This costs a read of all gradients.
+    Always,
 }
 
 /// The output of a training step that holds the 2-norm of all gradients together, before clipping: `f32[]`.
@@ -229,9 +241,15 @@ fn step_params(
         builder.step = Some(guard.taken);
     }
     let (optimizer, first) = (steps.optimizer, builder.graph.state.len());
-    let grads = match (steps.stage.clip_value, steps.stage.clip_norm) {
+    let is_needed = steps.norm == NormShown::Always || steps.stage.clip_norm.is_some();
+    let norm = is_needed.then(|| norm(builder, &grads)).flatten();
+    let is_free = builder.graph.outputs.iter().all(|(name, _)| &**name != GRAD_NORM);
+    if let Some(norm) = norm.filter(|_| steps.norm != NormShown::Never && is_free) {
+        builder.graph.outputs.push((GRAD_NORM.into(), norm));
+    }
+    let grads = match (steps.stage.clip_value, steps.stage.clip_norm.zip(norm)) {
         (Some(most), _) => clip_values(builder, &grads, most),
-        (None, Some(most)) => clip(builder, &grads, most, steps.shows_norm),
+        (None, Some((most, norm))) => clip(builder, &grads, most, norm),
         (None, None) => grads,
     };
     let mut rates: HashMap<Symbol, Value> = HashMap::new();
@@ -260,8 +278,8 @@ fn check_loss(graph: &Graph, loss: Value) -> Result<(), StageIssue> {
     Err(StageIssue { code: Code::E0205, ..issue.help("reduce it, for example by `mean(…)`") })
 }
 
-/// All gradients times `min(1, most / (‖g‖₂ + 1e-6))`, the norm taken over all of them together.
-fn clip(b: &mut Builder, grads: &[Value], most: f64, shows_norm: bool) -> Vec<Value> {
+/// The 2-norm of all gradients together. None if there are none.
+fn norm(b: &mut Builder, grads: &[Value]) -> Option<Value> {
     b.set_scope(GRAD_NORM, None);
     let mut squares: Option<Value> = None;
     for &grad in grads {
@@ -271,12 +289,12 @@ fn clip(b: &mut Builder, grads: &[Value], most: f64, shows_norm: bool) -> Vec<Va
         let sum = b.sum(square, &axes);
         squares = Some(squares.map_or(sum, |known| b.add(known, sum)));
     }
-    let Some(squares) = squares else { return vec![] };
-    let norm = b.unary(Unary::Sqrt, squares);
-    let is_free = || b.graph.outputs.iter().all(|(name, _)| &**name != GRAD_NORM);
-    if shows_norm && is_free() {
-        b.graph.outputs.push((GRAD_NORM.into(), norm));
-    }
+    squares.map(|squares| b.unary(Unary::Sqrt, squares))
+}
+
+/// All gradients times `min(1, most / (norm + 1e-6))`, where `norm` is that of all of them together.
+fn clip(b: &mut Builder, grads: &[Value], most: f64, norm: Value) -> Vec<Value> {
+    b.set_scope(GRAD_NORM, None);
     let factor = b.map(&[norm], |n| E::from(1.0).min(E::from(most) / (n[0] + 1e-6)));
     grads
         .iter()

@@ -302,7 +302,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
         once: &[],
         recomputed: &[],
         n_steps: 1,
-        shows_norm: false,
+        norm: NormShown::Never,
     };
     let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);

@@ -1,7 +1,7 @@
 //! `Train` stages as graphs.
 
 use super::declared::{expect_data, expect_one_way, expect_state};
-use super::optimize::Steps;
+use super::optimize::{NormShown, Steps};
 use super::own::own_input;
 use super::updates::{Updates, trained};
 use super::{Rows, ScaleStates, SplitShape};
@@ -66,9 +66,8 @@ pub struct Watched {
     /// (name, node): gradients of the loss with respect to nodes that the loss depends on, the parameters apart. Other
     /// nodes are passed over.
     pub gradients: Vec<(Symbol, Symbol)>,
-    /// Whether the norm of the gradients is the output [`GRAD_NORM`](super::GRAD_NORM). Only a stage with `clip_norm`
-    /// computes it.
-    pub norm: bool,
+    /// Whether the norm of the gradients is the output [`GRAD_NORM`](super::GRAD_NORM).
+    pub norm: NormShown,
 }
 
 /// As [`training`], with further outputs.
@@ -136,13 +135,12 @@ pub fn applying_with(
 fn apply(
     pipeline: &Pipeline,
     stage: &TrainStage,
-    (n_steps, shows_norm): (usize, bool),
+    (n_steps, norm): (usize, NormShown),
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
     let trained = trained(pipeline, stage);
     let updates = Updates::of(pipeline, stage);
-    let Some(steps) = steps(stage, (&trained, &updates.once), &pipeline.recomputed, (n_steps, shows_norm))
-    else {
+    let Some(steps) = steps(stage, (&trained, &updates.once), &pipeline.recomputed, (n_steps, norm)) else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
     let wanted =
@@ -162,7 +160,7 @@ fn steps<'s>(
     stage: &'s TrainStage,
     (trained, once): (&'s [Symbol], &'s [Symbol]),
     recomputed: &'s [(Symbol, HashSet<Symbol>)],
-    (n_steps, shows_norm): (usize, bool),
+    (n_steps, norm): (usize, NormShown),
 ) -> Option<Steps<'s>> {
     stage.optimizer.as_ref().map(|optimizer| Steps {
         stage,
@@ -171,7 +169,7 @@ fn steps<'s>(
         once,
         recomputed,
         n_steps,
-        shows_norm,
+        norm,
     })
 }
 
@@ -223,10 +221,10 @@ fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registr
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
     rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, (1, false)) {
+    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, (1, NormShown::Never)) {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&bound, &steps, &[], registry)?,
         Some(steps) => {
-            apply(pipeline, stage, (1, false), registry)?;
+            apply(pipeline, stage, (1, NormShown::Never), registry)?;
             optimize::accumulate(&bound, &steps, &[], registry)?
         }
         None => bound,

@@ -6,7 +6,7 @@ use engine_core::compile::{Compiled, Options, compile};
 use engine_core::ir::{Graph, Symbol, Value};
 use engine_core::op::Registry;
 use engine_core::pipeline::{Pipeline, RunStage};
-use engine_core::stage::{self, ScaleStates, StageGraph, StageIssue, Watched};
+use engine_core::stage::{self, NormShown, ScaleStates, StageGraph, StageIssue, Watched};
 use indexmap::IndexMap;
 
 use super::error::{PlanError, StageFault};
@@ -19,7 +19,7 @@ pub struct CompilingPlanner {
     options: Options,
     /// By path: the name of the node.
     kept: IndexMap<Symbol, Symbol>,
-    reports_norm: bool,
+    norm: NormShown,
 }
 
 /// The prefix of the output that holds the value of a kept node.
@@ -41,7 +41,7 @@ pub struct CompiledStage {
 impl CompilingPlanner {
     /// A compiler for the stages of this pipeline.
     pub fn new(pipeline: Arc<Pipeline>, registry: Registry, options: Options) -> Self {
-        CompilingPlanner { pipeline, registry, options, kept: IndexMap::new(), reports_norm: false }
+        CompilingPlanner { pipeline, registry, options, kept: IndexMap::new(), norm: NormShown::Never }
     }
 
     /// The pipeline.
@@ -56,12 +56,11 @@ impl CompilingPlanner {
         CompilingPlanner { kept, ..self }
     }
 
-    /// Lets training stages with `clip_norm` report the norm of their gradients ([`StepReport::grad_norm`]). It costs the
-    /// store of a scalar.
+    /// Lets training stages report the norm of their gradients ([`StepReport::grad_norm`]).
     ///
     /// [`StepReport::grad_norm`]: super::StepReport::grad_norm
-    pub fn reporting_norm(self) -> Self {
-        CompilingPlanner { reports_norm: true, ..self }
+    pub fn reporting_norm(self, norm: NormShown) -> Self {
+        CompilingPlanner { norm, ..self }
     }
 
     /// Compiles a plan and keeps all its forms.
@@ -108,7 +107,7 @@ impl CompilingPlanner {
     }
 
     fn watched(&self) -> Watched {
-        Watched { gradients: self.kept_gradients(), norm: self.reports_norm }
+        Watched { gradients: self.kept_gradients(), norm: self.norm }
     }
 
     /// The outputs (name, node) of kept gradients `d.NODE` with respect to nodes and inputs.

@@ -92,7 +92,7 @@ fn frozen_parameters_have_neither_gradient_nor_state() {
 fn the_gradient_of_a_frozen_parameter_may_be_asked_for() {
     let registry = momentum();
     let stage = with_groups(vec![("*offset", GroupRule::Frozen)]);
-    let asked = Watched { gradients: vec![("slope".into(), "fit.offset".into())], norm: false };
+    let asked = Watched { gradients: vec![("slope".into(), "fit.offset".into())], norm: NormShown::Never };
     let graph = training_with(&line(&registry), &stage, &points(), BATCHES, &asked, &registry).unwrap();
     let next = run(&graph.graph, &registry, 0.0, 0.0, 0);
     let expected: f64 = [0, 1].map(|place| -2.0 * T[ORDER[place] as usize]).iter().sum();
@@ -133,7 +133,7 @@ fn elements_of_gradients_are_clamped() {
 #[test]
 fn the_norm_of_the_gradients_may_be_asked_for() {
     let registry = momentum();
-    let watched = Watched { gradients: vec![], norm: true };
+    let watched = Watched { gradients: vec![], norm: NormShown::IfClipped };
     // At zero, the gradient of a row is -2·t·x by the slope and -2·t by the offset.
     let rows = ORDER[..2].iter().map(|&row| row as usize);
     let [slope, offset] = rows.fold([0.0, 0.0], |[s, o], row| [s - 2.0 * T[row] * X[row], o - 2.0 * T[row]]);
