@@ -109,6 +109,16 @@ impl Session {
     }
 
     /// Inspects the stages that run from now on.
+    ///
+    /// ```
+    #[doc = include_str!("examples/fit.md")]
+    /// use engine::runtime::session::Inspection;
+    ///
+    /// // The first step that makes a parameter NaN is found, and its values are named in the error.
+    /// session.inspect(Inspection { trace_nan: true, ..Inspection::default() });
+    /// session.run_stages(None, &mut |_| {})?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn inspect(&mut self, inspection: Inspection) {
         self.inspection = inspection;
     }
@@ -118,6 +128,14 @@ impl Session {
     ///
     /// The default is the device's limit: half of a GPU's memory, or the largest binding through wgpu. The CPU reads rows in
     /// place and has no limit.
+    ///
+    /// ```
+    #[doc = include_str!("examples/fit.md")]
+    /// // Rows stream to the device, and training is the same.
+    /// session.keep_resident(64);
+    /// session.run_stages(None, &mut |_| {})?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn keep_resident(&mut self, most_bytes: u64) {
         self.most_resident_bytes = Some(most_bytes);
     }
@@ -133,12 +151,34 @@ impl Session {
     }
 
     /// Setting this flag stops the run after the present step.
+    ///
+    /// ```
+    #[doc = include_str!("examples/fit.md")]
+    /// use std::sync::atomic::Ordering;
+    ///
+    /// let stop = session.cancel_flag();
+    /// let mut training = session.training("fit", None, &mut |_| {})?;
+    /// training.advance(10, &mut |_| {})?;
+    /// stop.store(true, Ordering::Relaxed);
+    /// assert!(training.advance(10, &mut |_| {}).is_err(), "it is interrupted");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.cancel)
     }
 
     /// Loads the pipeline's parameters from a checkpoint, or from a file of another tool (safetensors, `.npz`). Other tensors
     /// of the file are ignored. Floats of another type are converted. Returns remarks on conversions.
+    ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("weights.safetensors");
+    /// session.save(&path)?;
+    /// let remarks = session.load(&path)?;
+    /// assert!(remarks.is_empty(), "nothing was converted");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the file is damaged, a parameter is missing or has another type, or a number is too large for its type.
@@ -180,6 +220,12 @@ impl Session {
 
     /// The values of the pipeline's parameters and declared states, copied to the host.
     ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// assert_eq!(session.parameters()?["w"].as_slice::<f32>()?, [2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the device fails.
     pub fn parameters(&self) -> Result<IndexMap<String, HostTensor>, SessionError> {
@@ -189,6 +235,15 @@ impl Session {
 
     /// Gives parameters and declared states values. Others keep theirs. Floats of another type are converted; returns
     /// remarks on conversions.
+    ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// use engine::runtime::tensor::HostTensor;
+    ///
+    /// session.set_parameters([("w".to_string(), HostTensor::scalar(3.0f32))].into_iter().collect())?;
+    /// assert_eq!(session.parameters()?["w"].as_slice::<f32>()?, [3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the pipeline has no such parameter, or a value has another shape. No parameter is changed then.

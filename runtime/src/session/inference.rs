@@ -20,6 +20,16 @@ impl Session {
     ///
     /// The inputs' shapes bind named extents, and each binding is planned once. Several threads may call this at once;
     /// threads of one binding take turns.
+    ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// use engine::runtime::tensor::HostTensor;
+    ///
+    /// let x = HostTensor::from_slice(&[2], &[1.0f32, 3.0])?;
+    /// let outputs = session.run(&["y".into()], &[("x".to_string(), x)].into_iter().collect())?;
+    /// assert_eq!(outputs["y"].as_slice::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(
         &self,
         outputs: &[Symbol],
@@ -109,6 +119,18 @@ impl Session {
     }
 
     /// Gives an input of `Run` stages its value, in place of the pipeline's.
+    ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// use engine::core::ir::Literal;
+    /// use engine::core::pipeline::Given;
+    ///
+    /// let elements = vec![Literal::Float(1.0), Literal::Float(2.0)];
+    /// session.give("x", Given::Elements { shape: vec![2], elements })?;
+    /// let report = session.run_stages(None, &mut |_| {})?;
+    /// assert_eq!(report.outputs["y"].values.to_f64(), [2.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the graph has no such input.

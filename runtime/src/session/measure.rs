@@ -46,6 +46,16 @@ impl Session {
     /// Measures the stages that take steps (training, evaluation, search, `Run`), or the one of that name. Parameters and state
     /// change as in a run; nothing is saved.
     ///
+    /// ```
+    #[doc = include_str!("examples/fit.md")]
+    /// use engine::runtime::session::Effort;
+    ///
+    /// let effort = Effort { warmup: 2, steps: 5, at_once: 1, profiled: 1 };
+    /// let measured = session.measure(Some("fit"), effort)?;
+    /// assert_eq!(measured.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As for running these stages.
     pub fn measure(&mut self, only: Option<&str>, effort: Effort) -> Result<Vec<StageMeasure>, SessionError> {

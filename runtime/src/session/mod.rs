@@ -74,6 +74,21 @@ impl Session {
     /// Runs all stages except `Predict` stages, in order. A run that resumes from a checkpoint continues in the stage that
     /// wrote it, with the results of an uninterrupted run.
     ///
+    /// ```
+    #[doc = include_str!("examples/fit.md")]
+    /// use engine::runtime::session::Event;
+    ///
+    /// let mut losses = vec![];
+    /// let report = session.run_stages(None, &mut |event| {
+    ///     if let Event::EpochDone { report, .. } = event {
+    ///         losses.push(report.train_loss);
+    ///     }
+    /// })?;
+    /// assert!(losses.len() == 20 && losses[19] < losses[0]);
+    /// assert_eq!(report.stages[0].steps, 80);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If a stage fails or is interrupted. After all stages, if one has measured a NaN or an infinity.
     pub fn run_stages(
@@ -144,6 +159,13 @@ impl Session {
     }
 
     /// Runs the stage of that name alone. Returns no report for a kind that [`Session::run_stages`] passes over.
+    ///
+    /// ```
+    #[doc = include_str!("examples/fit.md")]
+    /// let report = session.run_stage("fit", &mut |_| {})?;
+    /// assert_eq!(report.map(|report| report.steps), Some(80));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If there is no such stage, it fails or is interrupted, or it has measured a NaN or an infinity.

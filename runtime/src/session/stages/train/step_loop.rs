@@ -24,6 +24,17 @@ pub struct StepLoop<'s> {
 impl Session {
     /// Begins the `Train` stage of that name, or goes on where its checkpoint `resume` stands.
     ///
+    /// ```
+    #[doc = include_str!("../../examples/fit.md")]
+    /// let mut training = session.training("fit", None, &mut |_| {})?;
+    /// while let Some(measured) = training.advance(10, &mut |_| {})? {
+    ///     println!("step {}: loss {}", measured.step, measured.metrics["loss"]);
+    /// }
+    /// assert_eq!((training.step(), training.epochs().len()), (80, 20));
+    /// training.end(&mut |_| {})?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If there is no such stage, its data is unavailable, or the checkpoint does not fit.
     pub fn training(
