@@ -1,4 +1,4 @@
-//! Binding: named extents become numbers, and loops of fixed trip count are unrolled.
+//! Binding: named extents become numbers, and loops of few trips are unrolled.
 
 use crate::diag::Span;
 use crate::ir::{
@@ -64,10 +64,18 @@ fn bind_shape(shape: &mut [Dim], dims: &[(Symbol, usize)]) {
     }
 }
 
-/// Replaces every `Loop` by as many copies of its region as it has trips.
+/// The most trips of a loop that is unrolled.
+pub const MOST_UNROLLED: usize = 128;
+
+/// Replaces loops of few trips by as many copies of their regions. Other loops stay, and so do those that may end early.
 pub fn unroll(graph: &Graph) -> Graph {
+    unroll_most(graph, MOST_UNROLLED)
+}
+
+/// As [`unroll`], with another limit.
+pub(crate) fn unroll_most(graph: &Graph, most: usize) -> Graph {
     let mut flat = Graph::new(graph.name.clone());
-    let map = copy_into(&mut flat, graph, None, None, "");
+    let map = copy_into(&mut flat, graph, None, (None, most), "");
     connect(&mut flat, graph, &map);
     flat
 }
@@ -80,14 +88,14 @@ fn connect(flat: &mut Graph, graph: &Graph, map: &[Vec<Value>]) {
     flat.state = graph.state.iter().map(link).collect();
 }
 
-/// Unrolls the loops in the region of a condition. Inside a loop, its random nodes also take the trip number.
-fn unroll_region(region: &Graph, trip: Option<Trip>, suffix: &str) -> Graph {
+/// Unrolls the loops in a region. Inside an unrolled loop, its random nodes also take the trip number.
+fn unroll_region(region: &Graph, (trip, most): (Option<Trip>, usize), suffix: &str) -> Graph {
     let mut flat = Graph::new(region.name.clone());
     let inner = trip.map(|trip| {
         let name = format!("trips{suffix}");
         Trip { value: push_number(&mut flat, None, name, trip.number), ..trip }
     });
-    let map = copy_into(&mut flat, region, None, inner, suffix);
+    let map = copy_into(&mut flat, region, None, (inner, most), suffix);
     connect(&mut flat, region, &map);
     flat
 }
@@ -107,7 +115,7 @@ fn copy_into(
     flat: &mut Graph,
     graph: &Graph,
     args: Option<&[Value]>,
-    trip: Option<Trip>,
+    (trip, most): (Option<Trip>, usize),
     suffix: &str,
 ) -> Vec<Vec<Value>> {
     let mut map: Vec<Vec<Value>> = vec![];
@@ -125,8 +133,10 @@ fn copy_into(
             _ => {}
         }
         let mut inputs: Vec<Value> = node.inputs.iter().map(|input| map[input.node][input.port]).collect();
-        if let NodeOp::Loop { trips } = node.op {
-            map.push(unroll_loop(flat, node, inputs, (trips, trip), suffix));
+        if let NodeOp::Loop { trips, until: false, .. } = node.op
+            && trips <= most
+        {
+            map.push(unroll_loop(flat, node, inputs, (trips, trip, most), suffix));
             continue;
         }
         if let (NodeOp::Random { .. }, 1, Some(trip)) = (&node.op, inputs.len(), trip) {
@@ -139,7 +149,7 @@ fn copy_into(
         let outputs: Vec<Output> = node.outputs.iter().map(rename).collect();
         let n_outputs = outputs.len();
         let no_fuse = node.no_fuse.as_ref().map(|no_fuse| format!("{no_fuse}{suffix}").into());
-        let regions = node.regions.iter().map(|region| unroll_region(region, trip, suffix)).collect();
+        let regions = node.regions.iter().map(|region| unroll_region(region, (trip, most), suffix)).collect();
         let copy = Node { op: node.op.clone(), inputs, outputs, regions, span: node.span, no_fuse };
         let id = flat.push(copy);
         map.push((0..n_outputs).map(|port| Value { node: id, port }).collect());
@@ -156,11 +166,11 @@ fn step_of(flat: &mut Graph, node: &Node) -> Value {
 fn unroll_loop(
     flat: &mut Graph,
     node: &Node,
-    init: Vec<Value>,
-    (trips, outer): (usize, Option<Trip>),
+    mut carried: Vec<Value>,
+    (trips, outer, most): (usize, Option<Trip>, usize),
     suffix: &str,
 ) -> Vec<Value> {
-    let mut carried = init;
+    let given = carried.split_off(node.outputs.len());
     for trip in 0..trips {
         let suffix = format!("{suffix}.{}.{trip}", node.name());
         let iteration = push_number(flat, node.span, format!("trip{suffix}"), trip);
@@ -169,9 +179,9 @@ fn unroll_loop(
             Some(_) => push_number(flat, node.span, format!("trips{suffix}"), number),
             None => iteration,
         };
-        let args: Vec<Value> = carried.iter().copied().chain([iteration]).collect();
+        let args: Vec<Value> = carried.iter().copied().chain([iteration]).chain(given.clone()).collect();
         let region = &node.regions[0];
-        let map = copy_into(flat, region, Some(&args), Some(Trip { number, value }), &suffix);
+        let map = copy_into(flat, region, Some(&args), (Some(Trip { number, value }), most), &suffix);
         carried = region.outputs.iter().map(|(_, value)| map[value.node][value.port]).collect();
     }
     carried

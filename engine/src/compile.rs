@@ -1,14 +1,17 @@
 //! Compilation: the passes from a bound graph to a plan. Each pass is verified, and each form is kept for printing.
 
+mod loops;
+
 use crate::device_model::DeviceModel;
-use crate::fusion::{self, NotFused, fuse_with, separate_scores};
-use crate::ir::{Graph, Level, Symbol};
+use crate::fusion::{self, Kernel, KernelBody, NotFused, fuse_with, separate_scores};
+use crate::ir::{Graph, Level, NodeId, Symbol};
 use crate::lower::primitives;
 use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use crate::pass::checked;
 use crate::plan::{self, Plan, plan, separate_states};
 use crate::rules::{Settings, rules, simplify_counting};
+use loops::CompiledTrip;
 
 /// Settings of the compiler.
 #[derive(Clone, Debug)]
@@ -63,6 +66,17 @@ pub struct Compiled {
     pub plan: Plan,
     /// Edges between kernels, with the reason why they are not fused.
     pub not_fused: Vec<NotFused>,
+    /// The trips of loops that stay loops.
+    pub loops: Vec<CompiledLoop>,
+}
+
+/// One trip of a loop.
+#[derive(Clone, Debug)]
+pub struct CompiledLoop {
+    /// The node of the loop in the simplified graph.
+    pub node: NodeId,
+    /// Its forms.
+    pub compiled: Compiled,
 }
 
 /// Runs all passes on a bound graph.
@@ -70,6 +84,11 @@ pub struct Compiled {
 /// # Panics
 /// If a pass yields an unsound graph. The message names the pass.
 pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compiled {
+    compile_from(graph, registry, options, 0)
+}
+
+/// As [`compile`], with the numbers of nodes that check from `first_site` on.
+fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_site: NodeId) -> Compiled {
     let pass = |name, graph: &Graph, run: &mut dyn FnMut(&Graph) -> Graph| {
         checked(name, Level::Primitive, graph, run).unwrap_or_else(|broken| crate::bug!("{broken}"))
     };
@@ -87,13 +106,21 @@ pub fn compile(graph: &Graph, registry: &Registry, options: &Options) -> Compile
         false => simplified,
     };
     let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
-    let settings = fusion::Settings { fuse, without, fuel, device, deterministic: options.deterministic };
-    let fused = fuse_with(&simplified, &settings);
+    let deterministic = options.deterministic;
+    let settings = fusion::Settings { fuse, without, fuel, device, deterministic, first_site };
+    let mut fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
+    let of_trip = Options { device: DeviceModel { n_streams: 1, ..options.device }, ..options.clone() };
+    let (loops, trips) = loops::compile(&simplified, &mut fused.kernels, first_site, |trip, first_site| {
+        let forms = compile_from(trip, registry, &of_trip, first_site);
+        CompiledTrip { plan: forms.plan.clone(), n_sites: forms.n_sites(), forms }
+    });
+    let loops = loops.into_iter().map(|(node, compiled)| CompiledLoop { node, compiled }).collect();
     let plan = plan(&simplified, fused.kernels, options.device.n_streams);
     let plan = Plan { matmul: options.matmul, numerics: options.numerics, ..plan };
+    let plan = loops::planned(plan, first_site, trips);
     expect_none("plan", plan::verify(&simplified, &plan));
-    Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused }
+    Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused, loops }
 }
 
 fn expect_none(pass: &str, problems: Vec<String>) {
@@ -106,8 +133,43 @@ impl Compiled {
     /// The kernels in launch order as text.
     pub fn kernels_text(&self) -> String {
         let launches = self.plan.launches.iter();
-        let texts = launches.map(|launch| self.plan.kernels[launch.kernel].describe(&self.simplified));
+        let texts = launches.map(|launch| self.kernel_text(&self.plan.kernels[launch.kernel]));
         texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The kernels with the forms that they belong to, those of a trip in place of each loop.
+    pub fn all_kernels(&self) -> Vec<(&Kernel, &Compiled)> {
+        let mut kernels = vec![];
+        for kernel in &self.plan.kernels {
+            match self.trip_of(kernel) {
+                Some(trip) => kernels.extend(trip.all_kernels()),
+                None => kernels.push((kernel, self)),
+            }
+        }
+        kernels
+    }
+
+    /// The nodes that may check: those of the graph and of the loops within it.
+    fn n_sites(&self) -> usize {
+        let within: usize = self.loops.iter().map(|trip| trip.compiled.n_sites()).sum();
+        self.simplified.nodes.len() + within
+    }
+
+    /// The forms of a trip, if a kernel is a loop.
+    fn trip_of(&self, kernel: &Kernel) -> Option<&Compiled> {
+        let KernelBody::Loop(body) = &kernel.body else { return None };
+        self.loops.iter().find(|trip| trip.node == body.node).map(|trip| &trip.compiled)
+    }
+
+    /// A kernel, with the kernels of a trip if it is a loop.
+    fn kernel_text(&self, kernel: &Kernel) -> String {
+        let mut text = kernel.describe(&self.simplified);
+        let trip = self.trip_of(kernel).map(Compiled::kernels_text).unwrap_or_default();
+        for line in trip.lines() {
+            text.push_str(format!("  {line}").trim_end());
+            text.push('\n');
+        }
+        text
     }
 
     /// One line per kernel: its kind, its reads and writes, and bytes. Graphs with equal plans have equal signatures,

@@ -1,5 +1,7 @@
 //! Lowering: every op is expanded to primitives.
 
+mod loops;
+
 use crate::ir::{
     Attrs, Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type,
     TypeIssue, Value, broadcast_shapes,
@@ -46,6 +48,7 @@ impl<'g> Inliner<'g> {
         let values = match &node.op {
             NodeOp::Input(_) => self.copy(node, inputs),
             NodeOp::Cond => self.lower_cond(node, inputs),
+            NodeOp::Loop { .. } => self.lower_loop(node, inputs),
             NodeOp::Call(_) | NodeOp::Map(_) => lower_node(&mut self.builder, &node.op, &inputs),
             _ => self.copy(node, inputs),
         };
@@ -74,6 +77,16 @@ impl<'g> Inliner<'g> {
             .collect();
         let sides = sides[0].iter().zip(&sides[1]);
         sides.map(|(&a, &b)| self.builder.scalar(Scalar::Select, &[inputs[0], a, b])).collect()
+    }
+
+    /// The region of a loop is lowered by itself.
+    fn lower_loop(&mut self, node: &Node, mut inputs: Vec<Value>) -> Vec<Value> {
+        let region = lowered(&node.regions[0], self.builder.registry());
+        let (op, region, takes_step) = loops::counted(&node.op, region, node.outputs.len());
+        inputs.extend(takes_step.then(|| self.builder.step()));
+        let id = self.builder.push_node(op, inputs, node.outputs.clone());
+        self.builder.graph.nodes[id].regions = vec![region];
+        (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
     }
 
     fn name(&mut self, value: Value, name: &Symbol, before: usize) {
@@ -109,7 +122,15 @@ fn inline(builder: &mut Builder, region: &Graph, args: &[Value]) -> Vec<Value> {
             }
             op => {
                 let inputs = node.inputs.iter().map(|input| map[input]).collect();
-                vec![builder.push(op.clone(), inputs, node.outputs[0].ty.clone())]
+                let outputs: Vec<Output> = node
+                    .outputs
+                    .iter()
+                    .map(|output| Output { name: builder.fresh_name(), ty: output.ty.clone() })
+                    .collect();
+                let n_outputs = outputs.len();
+                let made = builder.push_node(op.clone(), inputs, outputs);
+                builder.graph.nodes[made].regions = node.regions.clone();
+                (0..n_outputs).map(|port| Value { node: made, port }).collect()
             }
         };
         let ports = values.into_iter().enumerate();

@@ -54,7 +54,7 @@ fn verify_graph(
             "stage {name}: elements by how many units in the last place (ULP) they are off; many where terms cancel"
         ));
         print(format!("{:<28} {:<13} {}", "kernel", "kind", Histogram::head()));
-        for kernel in &compiled.plan.kernels {
+        for (kernel, compiled) in compiled.all_kernels() {
             row(&mut kernels, &kernel.name, kernel.kind(), check(kernel, compiled, device))?;
         }
         row(&mut plans, "the whole plan", "plan", check_plan(compiled, device))?;
@@ -110,8 +110,16 @@ fn shrink(compiled: &Compiled, kernel: &Kernel, sources: &[Value], device: &Arc<
 fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
     let graph = &compiled.simplified;
     let mut end = 0;
-    let mut buffers = vec![];
+    let (mut buffers, mut ids): (Vec<Buffer>, Vec<usize>) = (vec![], vec![]);
     for operand in &kernel.operands {
+        // A loop may take one value several times.
+        let read = &kernel.operands[..ids.len()];
+        let known =
+            read.iter().position(|known| known.value == operand.value && known.usage == operand.usage);
+        if let Some(known) = known {
+            ids.push(ids[known]);
+            continue;
+        }
         let place = match (operand.usage, &graph.nodes[operand.value.node].op) {
             (Use::Read, NodeOp::Input(InputKind::Step)) => Place::Input(InputKind::Step),
             (Use::Read, _) => Place::Input(InputKind::Data),
@@ -122,15 +130,16 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
             }
         };
         let name = graph.name_of(operand.value).clone();
+        ids.push(buffers.len());
         buffers.push(Buffer { name, ty: operand.ty.clone(), place, life: (0, 0) });
     }
-    let written = (0..buffers.len()).filter(|&i| kernel.operands[i].usage == Use::Write);
+    let written = ids.iter().zip(&kernel.operands).filter(|(_, operand)| operand.usage == Use::Write);
+    let written: Vec<usize> = written.map(|(&id, _)| id).collect();
     let workspace = end..end + kernel.workspace_bytes();
-    let launch =
-        Launch { kernel: 0, buffers: (0..buffers.len()).collect(), stream: 0, waits: vec![], workspace };
+    let launch = Launch { kernel: 0, buffers: ids, stream: 0, waits: vec![], workspace };
     Plan {
         name: kernel.name.clone(),
-        outputs: written.map(|i| (buffers[i].name.clone(), i)).collect(),
+        outputs: written.into_iter().map(|i| (buffers[i].name.clone(), i)).collect(),
         arena_bytes: launch.workspace.end,
         launches: vec![launch],
         kernels: vec![kernel.clone()],
@@ -139,6 +148,7 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
         n_streams: 1,
         assertions: compiled.plan.assertions.clone(),
         places: compiled.plan.places.clone(),
+        loops: compiled.plan.loops.clone(),
         values: vec![],
         buffers,
     }

@@ -30,6 +30,8 @@ pub struct FusionGraph<'g> {
     pub ir: &'g Graph,
     /// The cost model of the device.
     pub cost: CostModel,
+    /// Added to the numbers of nodes that check.
+    pub first_site: NodeId,
     /// By node: whether its result is stored unless fusion removes it. Inputs are neither materialized nor recomputed.
     pub materialized: Vec<bool>,
     /// By materialized node: its dependencies.
@@ -51,6 +53,7 @@ impl<'g> FusionGraph<'g> {
         let mut divided = FusionGraph {
             ir: graph,
             cost,
+            first_site: settings.first_site,
             materialized: recomputed_ops(graph, settings.fuse, &cost).iter().map(Option::is_none).collect(),
             edges: vec![vec![]; n_nodes],
             users: vec![vec![]; n_nodes],
@@ -112,7 +115,7 @@ impl<'g> FusionGraph<'g> {
                     NodeOp::Scan { .. } => !self.is_recomputed(input.node),
                     // A kernel that writes state has no assertions.
                     NodeOp::Scatter { .. } if self.state[id] => !self.is_recomputed(input.node),
-                    NodeOp::Call(_) => self.dense(input).is_some(),
+                    NodeOp::Call(_) | NodeOp::Loop { .. } => self.dense(input).is_some(),
                     _ => true,
                 };
                 self.materialized[input.node] |= !fits || self.crosses_no_fuse(id, input);

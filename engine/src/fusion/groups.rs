@@ -28,7 +28,7 @@ pub enum Kind {
     Scatter(NodeId),
     /// A scan, which is always a kernel of its own.
     Scan,
-    /// An op that brings its own kernel.
+    /// An op that brings its own kernel, or a loop.
     Opaque,
 }
 
@@ -179,7 +179,7 @@ fn initial(graph: &FusionGraph, node: NodeId) -> Group {
         }
         NodeOp::Scatter { .. } => (Kind::Scatter(node), Place::Element),
         NodeOp::Scan { .. } => (Kind::Scan, Place::Element),
-        NodeOp::Call(_) => (Kind::Opaque, Place::Element),
+        NodeOp::Call(_) | NodeOp::Loop { .. } => (Kind::Opaque, Place::Element),
         _ => (Kind::Map(graph.numel(node)), Place::Element),
     };
     Group { kind, members: vec![(node, place)] }

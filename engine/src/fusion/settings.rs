@@ -5,6 +5,7 @@
 use super::cost::CostModel;
 use super::kernel::row_fold::RowConsumer;
 use crate::device_model::{DeviceModel, RowFolds};
+use crate::ir::NodeId;
 
 /// How far fusion goes.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Settings {
     pub device: DeviceModel,
     /// Whether sums have a fixed order on every device, at any price.
     pub deterministic: bool,
+    /// Added to the numbers of nodes that check, so that those of different graphs of one plan differ.
+    pub first_site: NodeId,
 }
 
 impl Default for Settings {
@@ -29,6 +32,7 @@ impl Default for Settings {
             fuel: usize::MAX,
             device: DeviceModel::CPU,
             deterministic: false,
+            first_site: 0,
         }
     }
 }

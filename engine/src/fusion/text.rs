@@ -55,6 +55,11 @@ fn body_lines(body: &KernelBody) -> Vec<String> {
             let name = &body.call.call.form().name;
             vec![format!("{name}({inputs}) -> {outputs}, workspace {} B", body.workspace_bytes)]
         }
+        KernelBody::Loop(body) => {
+            let most = if body.until { "at most " } else { "" };
+            let (n_carried, n_given) = (body.n_carried, body.n_given);
+            vec![format!("{most}{} trips, {n_carried} values carried, {n_given} given", body.trips)]
+        }
         KernelBody::Scan { monoid, domain } => {
             vec![format!("scan {} over [{}, {}, {}]", monoid.name(), domain.outer, domain.row, domain.inner)]
         }

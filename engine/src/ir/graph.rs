@@ -131,11 +131,19 @@ pub enum NodeOp {
         /// Hash of the node's path of names in the source.
         stream: u32,
     },
-    /// Runs its region `trips` times. Operands are the initial carried values, results the final ones. The region's
-    /// inputs are the carried values, then the iteration (`i32[]`). Its outputs are the next carried values.
+    /// Runs its region `trips` times. Operands are the initial carried values, then values that all trips are given.
+    /// Results are the final carried values. The region's inputs are the carried values, the iteration (`i32[]`), and the
+    /// given values. Its outputs are the next carried values.
     Loop {
-        /// Number of iterations.
+        /// The number of iterations, or the most of them.
         trips: usize,
+        /// The number of given values.
+        n_given: usize,
+        /// Whether the loop may end early. The region then has one more output, `bool[]`: true ends the loop after this
+        /// trip. The node has one more result, `i32[]`: the number of trips.
+        until: bool,
+        /// Whether random nodes in the region take the number of the trip already, which lowering sees to.
+        counted: bool,
     },
     /// Picks a region by its first operand, `bool[]`: the first region if true, else the second. The other operands are
     /// the inputs of the regions.

@@ -142,7 +142,10 @@ fn check_node(graph: &Graph, node: &Node, level: Level) -> Check {
     match &node.op {
         NodeOp::Call(call) => check_call(call, &inputs, &outputs),
         NodeOp::Map(body) => check_map(body, &inputs, &outputs),
-        NodeOp::Loop { .. } => check_loop(&node.regions[0], &inputs, &outputs),
+        &NodeOp::Loop { n_given, until, .. } => {
+            let (initial, given) = inputs.split_at(inputs.len() - n_given);
+            check_loop(&node.regions[0], (initial, given), &outputs, until)
+        }
         NodeOp::Cond => node.regions.iter().try_for_each(|region| check_branch(region, &inputs, &outputs)),
         op => check_primitive(op, &inputs, &outputs[0]),
     }
@@ -159,7 +162,10 @@ fn check_counts(node: &Node) -> Check {
         NodeOp::Scatter { .. } => Some(3),
         NodeOp::Scalar(scalar) => Some(scalar.arity()),
         NodeOp::Map(body) => Some(body.n_params),
-        NodeOp::Loop { .. } => Some(node.outputs.len()),
+        NodeOp::Loop { n_given, until, .. } => {
+            let n_carried = node.outputs.len().checked_sub(usize::from(*until));
+            Some(n_carried.unwrap_or(0).saturating_add(*n_given))
+        }
         NodeOp::Call(_) | NodeOp::Cond => None,
     };
     let given = node.inputs.len();
@@ -197,11 +203,15 @@ fn check_call(call: &Call, inputs: &[Type], outputs: &[Type]) -> Check {
     same_types(&call.op.infer(inputs, &call.attrs)?, outputs)
 }
 
-fn check_loop(region: &Graph, inputs: &[Type], outputs: &[Type]) -> Check {
-    same_types(inputs, outputs)?;
-    let iteration = [Type::scalar(DType::I32)];
-    let expected: Vec<Type> = inputs.iter().chain(&iteration).cloned().collect();
-    check_region(region, &expected, outputs)
+fn check_loop(region: &Graph, (initial, given): (&[Type], &[Type]), outputs: &[Type], until: bool) -> Check {
+    let (carried, n_trips) = outputs.split_at(initial.len());
+    same_types(initial, carried)?;
+    let number = [Type::scalar(DType::I32)];
+    ensure(!until || *n_trips == number, || "the number of trips is not an i32[]".into())?;
+    let expected: Vec<Type> = initial.iter().chain(&number).chain(given).cloned().collect();
+    let ends = until.then(|| Type::scalar(DType::Bool));
+    let results: Vec<Type> = initial.iter().cloned().chain(ends).collect();
+    check_region(region, &expected, &results)
 }
 
 fn check_branch(region: &Graph, inputs: &[Type], outputs: &[Type]) -> Check {

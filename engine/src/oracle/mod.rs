@@ -138,11 +138,30 @@ impl<'r> Oracle<'r> {
         see: &mut dyn FnMut(&Computed<'_>),
     ) -> Result<OracleRun, OracleError> {
         let graph = primitives(&unroll(graph), self.registry);
-        let mut machine = Machine { graph: &graph, precision: self.precision, seed, values: vec![] };
+        let machine = self.computed(&graph, seed, see, &mut |node, kind| given(node, kind, inputs, step))?;
+        let outputs =
+            graph.outputs.iter().map(|(name, v)| (name.clone(), machine.value(*v).clone())).collect();
+        let state = graph
+            .state
+            .iter()
+            .map(|link| (graph.node(link.input).name().clone(), machine.value(link.next).clone()));
+        Ok(OracleRun { outputs, state: state.collect() })
+    }
+
+    /// The values of all nodes of a graph of primitives.
+    fn computed<'g>(
+        &self,
+        graph: &'g Graph,
+        seed: u64,
+        see: &mut dyn FnMut(&Computed<'_>),
+        given: &mut dyn FnMut(&Node, InputKind) -> Result<OracleTensor, OracleError>,
+    ) -> Result<Machine<'g>, OracleError> {
+        let mut machine = Machine { graph, precision: self.precision, seed, values: vec![] };
         for (id, node) in graph.nodes.iter().enumerate() {
             let values = match &node.op {
-                NodeOp::Input(kind) => vec![given(node, *kind, inputs, step)?],
+                NodeOp::Input(kind) => vec![given(node, *kind)?],
                 NodeOp::Call(call) => machine.compute_call(node, call),
+                NodeOp::Loop { .. } => self.run_loop(node, &machine, see)?,
                 _ => vec![machine.compute(node)?],
             };
             let held = |value: OracleTensor| match self.precision {
@@ -153,15 +172,41 @@ impl<'r> Oracle<'r> {
             };
             machine.values.push(values.into_iter().map(held).collect());
             let operands = node.inputs.iter().map(|&input| machine.value(input)).collect();
-            see(&Computed { graph: &graph, node: id, operands, results: &machine.values[id] });
+            see(&Computed { graph, node: id, operands, results: &machine.values[id] });
         }
-        let outputs =
-            graph.outputs.iter().map(|(name, v)| (name.clone(), machine.value(*v).clone())).collect();
-        let state = graph
-            .state
-            .iter()
-            .map(|link| (graph.node(link.input).name().clone(), machine.value(link.next).clone()));
-        Ok(OracleRun { outputs, state: state.collect() })
+        Ok(machine)
+    }
+
+    /// The results of a loop.
+    fn run_loop(
+        &self,
+        node: &Node,
+        machine: &Machine,
+        see: &mut dyn FnMut(&Computed<'_>),
+    ) -> Result<Vec<OracleTensor>, OracleError> {
+        let &NodeOp::Loop { trips, n_given, until, .. } = &node.op else {
+            crate::bug!("{:?} is no loop", node.op)
+        };
+        let operands: Vec<OracleTensor> =
+            node.inputs.iter().map(|&input| machine.value(input).clone()).collect();
+        let (initial, fixed) = operands.split_at(operands.len() - n_given);
+        let (mut carried, region) = (initial.to_vec(), &node.regions[0]);
+        let number = |trip: usize| OracleTensor::ints(DType::I32, &[], vec![trip as i64]);
+        let mut n_trips = 0;
+        while n_trips < trips {
+            let mut args = carried.drain(..).chain([number(n_trips)]).chain(fixed.iter().cloned());
+            let missing = || crate::bug!("the region of `{}` has more inputs than it is given", node.name());
+            let inner = self
+                .computed(region, machine.seed, see, &mut |_, _| Ok(args.next().unwrap_or_else(missing)))?;
+            drop(args);
+            carried = region.outputs.iter().map(|(_, value)| inner.value(*value).clone()).collect();
+            n_trips += 1;
+            if until && carried.pop().is_some_and(|ends| ends.int(0) != 0) {
+                break;
+            }
+        }
+        carried.extend(until.then(|| number(n_trips)));
+        Ok(carried)
     }
 }
 

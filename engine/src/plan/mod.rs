@@ -2,6 +2,7 @@
 
 mod build;
 mod intervals;
+mod loops;
 mod memory;
 mod occupied;
 mod schedule;
@@ -18,10 +19,11 @@ pub use occupied::ALIGNMENT;
 pub use verify::verify;
 
 use crate::diag::Span;
-use crate::fusion::{Kernel, KernelBody, Use};
+use crate::fusion::{Kernel, KernelBody, LoopBody, Use};
 use crate::ir::{InputKind, NodeId, Requirement, Symbol, Type, Value};
 use crate::numerics::{Numerics, Precision};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Index into [`Plan::buffers`].
 pub type BufferId = usize;
@@ -129,10 +131,46 @@ pub struct Plan {
     pub matmul: Precision,
     /// The permitted accuracy of functions.
     pub numerics: Numerics,
+    /// The plans of loops.
+    pub loops: Vec<LoopPlan>,
     /// The nodes that check, for error messages.
     pub assertions: Vec<Assertion>,
     /// Places in the source, by names of tensors. A kernel has the name of one of its tensors.
     pub places: Vec<(Symbol, Span)>,
     /// The first value of each buffer. Several values share a buffer when they are updated in place.
     pub values: Vec<(Value, BufferId)>,
+}
+
+/// One trip of a loop. The carried values are states of its plan, and so is the number of the trip.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopPlan {
+    /// The node of the loop.
+    pub node: NodeId,
+    /// The kernels of a trip.
+    pub plan: Arc<Plan>,
+    /// The inputs of that plan that are carried, in the order of the loop's operands.
+    pub carried: Vec<Symbol>,
+    /// The input that is the number of the trip, `i32[]`.
+    pub number: Symbol,
+    /// The inputs that are given.
+    pub given: Vec<Symbol>,
+    /// The output that ends the loop, `bool[]`.
+    pub ends: Option<Symbol>,
+}
+
+/// The memory of a buffer of a trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TripPlace {
+    /// From this byte of the loop's workspace on.
+    Workspace(usize),
+    /// The operand of that number of the loop's kernel.
+    Operand(usize),
+}
+
+impl Plan {
+    /// The plan of a trip of a loop.
+    pub fn trip(&self, body: &LoopBody) -> &LoopPlan {
+        let found = self.loops.iter().find(|trip| trip.node == body.node);
+        found.unwrap_or_else(|| crate::bug!("the plan `{}` lacks the kernels of a loop", self.name))
+    }
 }

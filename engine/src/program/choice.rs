@@ -44,6 +44,15 @@ pub trait Tuner {
     ) -> Result<Option<usize>, Refusal<Self::Error>>;
 }
 
+/// Why a launch has no program.
+#[derive(Debug)]
+pub struct NoProgram<E> {
+    /// Position in the plan's launches.
+    pub launch: usize,
+    /// The cause.
+    pub refusal: Refusal<E>,
+}
+
 /// Why something has no program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal<E> {

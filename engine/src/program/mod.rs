@@ -13,6 +13,7 @@ mod choice;
 mod epilogue;
 mod kernels;
 mod library;
+mod loops;
 mod matmul;
 pub mod matrix_units;
 pub mod matrix_units_wgsl;
@@ -27,7 +28,7 @@ mod workspace;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{Capability, NO_ALGORITHM, Recorded, Refusal, Tuner};
+pub use choice::{Capability, NO_ALGORITHM, NoProgram, Recorded, Refusal, Tuner};
 pub use epilogue::absorbed;
 pub use library::{Activation, Epilogue, LibraryMatrix, MatmulCall, Multiplier};
 pub use step::{Action, Collective, KernelStep, MatmulStep, Place, Program, Step};
@@ -40,15 +41,6 @@ use crate::fusion::KernelBody;
 use crate::plan::Plan;
 use kernels::own_kernels;
 use site::Site;
-
-/// Why a launch has no program.
-#[derive(Debug)]
-pub struct NoProgram<E> {
-    /// Position in the plan's launches.
-    pub launch: usize,
-    /// The cause.
-    pub refusal: Refusal<E>,
-}
 
 impl Plan {
     /// The program of each launch on a device, by the choices of a tuner.
@@ -81,6 +73,7 @@ fn program<T: Tuner>(site: &Site, tuner: &T) -> Result<Program, Refusal<T::Error
             None => matmul::program(site, body, tuner),
             Some(rows) => panels::program(site, body, rows, tuner),
         },
+        KernelBody::Loop(body) => loops::program(site, body, tuner),
         _ => Ok(own_kernels(site)?),
     }
 }

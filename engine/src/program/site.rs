@@ -7,6 +7,7 @@ use crate::plan::{BufferId, Plan};
 
 /// A launch, with all that its program depends on.
 pub struct Site<'p> {
+    pub plan: &'p Plan,
     pub kernel: &'p Kernel,
     /// Buffers by operand.
     pub buffers: &'p [BufferId],
@@ -24,6 +25,7 @@ impl<'p> Site<'p> {
         let launch = &plan.launches[launch];
         let has_fast_math = device.has_fast_math && plan.numerics != Numerics::Strict;
         Site {
+            plan,
             kernel: &plan.kernels[launch.kernel],
             buffers: &launch.buffers,
             is_guarded: !plan.assertions.is_empty() && plan.writes_state(launch),

@@ -56,8 +56,12 @@ pub enum Action {
     Loop {
         /// The steps of one trip.
         body: Vec<Step>,
-        /// How many trips.
+        /// How many trips, or the most of them.
         trips: usize,
+        /// The truth value that ends the loop after a trip, if it may end early.
+        until: Option<Place>,
+        /// The number of trips so far, `i32[]`, which the body counts.
+        number: Place,
     },
     /// Combines memory of several devices.
     Collective(Collective),
@@ -134,14 +138,19 @@ impl Place {
 impl Program {
     /// Whether a step calls a library.
     pub fn calls_library(&self) -> bool {
-        self.steps.iter().any(|step| match &step.action {
-            Action::Matmul(step) => step.call.multiplier == Multiplier::Library,
-            _ => false,
-        })
+        calls_library(&self.steps)
     }
 
     /// Appends a step on branch 0.
     pub(super) fn push(&mut self, action: Action) {
         self.steps.push(Step { action, branch: 0, waits: vec![] });
     }
+}
+
+fn calls_library(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.action {
+        Action::Matmul(step) => step.call.multiplier == Multiplier::Library,
+        Action::Loop { body, .. } => calls_library(body),
+        _ => false,
+    })
 }

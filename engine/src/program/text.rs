@@ -93,9 +93,13 @@ fn step_lines(step: &Step, device: &DeviceModel) -> [String; 2] {
         Action::Matmul(matmul) => [true, false].map(|is_full| matmul_line(matmul, device, is_full)),
         Action::Copy { from, to, bytes } => same(format!("copy {bytes} B {from} -> {to}")),
         Action::Fill { to, bytes, byte } => same(format!("fill {bytes} B of {to} with {byte}")),
-        Action::Loop { body, trips } => {
+        Action::Loop { body, trips, until, .. } => {
             let body: Vec<String> = body.iter().map(|step| step_lines(step, device)[0].clone()).collect();
-            same(format!("loop {trips} times {{ {} }}", body.join("; ")))
+            let head = match until {
+                Some(until) => format!("loop until {until}, at most {trips} times"),
+                None => format!("loop {trips} times"),
+            };
+            same(format!("{head} {{\n           {}\n       }}", body.join("\n           ")))
         }
         Action::Collective(Collective::AllReduce { at, bytes }) => {
             same(format!("all-reduce {bytes} B of {at}"))

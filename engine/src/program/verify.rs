@@ -69,7 +69,9 @@ fn places(step: &Step) -> Vec<Place> {
         }
         Action::Copy { from, to, .. } => vec![*from, *to],
         Action::Fill { to, .. } => vec![*to],
-        Action::Loop { body, .. } => body.iter().flat_map(places).collect(),
+        Action::Loop { body, until, number, .. } => {
+            body.iter().flat_map(places).chain(*until).chain([*number]).collect()
+        }
         Action::Collective(super::Collective::AllReduce { at, .. }) => vec![*at],
     }
 }

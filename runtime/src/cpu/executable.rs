@@ -37,7 +37,7 @@ impl CpuExecutable {
         let launches: Vec<Prepared> = plan
             .launches
             .iter()
-            .map(|launch| Prepared::new(&plan, launch, &arena))
+            .map(|launch| Prepared::new(&plan, launch, arena.start()))
             .collect::<Result<_, _>>()?;
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
         let size = launches.iter().map(Prepared::size).fold(LaunchSize::default(), LaunchSize::max);

@@ -10,12 +10,11 @@ use super::launch::scan::ScanLaunch;
 use super::launch::scatter::ScatterLaunch;
 use super::launch::scratch::{LaunchSize, WorkerScratch};
 use super::launch::segments::SegmentLaunch;
-use super::memory::Memory;
 use super::pool::Pool;
 use super::{bounds, sharing};
 use crate::device::DeviceError;
-use engine_core::fusion::KernelBody;
-use engine_core::plan::{Launch, Plan};
+use engine_core::fusion::{KernelBody, LoopBody};
+use engine_core::plan::{Launch, LoopPlan, Plan, TripPlace};
 
 /// A launch with its kernel compiled.
 pub struct Prepared {
@@ -29,14 +28,14 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Compiles a launch; `arena` has its workspace.
+    /// Compiles a launch; its workspace lies in the arena that starts there.
     ///
     /// # Errors
     /// If memory does not suffice.
-    pub fn new(plan: &Plan, launch: &Launch, arena: &Memory) -> Result<Prepared, DeviceError> {
+    pub fn new(plan: &Plan, launch: &Launch, arena: *mut u8) -> Result<Prepared, DeviceError> {
         let kernel = &plan.kernels[launch.kernel];
         let sharing = sharing::of_operands(plan, launch, kernel);
-        let workspace = arena.start().wrapping_add(launch.workspace.start);
+        let workspace = arena.wrapping_add(launch.workspace.start);
         bounds::assert_inside(kernel);
         let launched: Box<dyn KernelLaunch> = match &kernel.body {
             KernelBody::Map(body) | KernelBody::Row(body) => Box::new(BodyLaunch::new(body, &sharing)?),
@@ -56,6 +55,7 @@ impl Prepared {
                 Box::new(ScanLaunch { monoid: *monoid, domain: *domain, dtype })
             }
             KernelBody::Opaque(body) => Box::new(OpaqueLaunch::new(body, kernel, workspace)),
+            KernelBody::Loop(body) => Box::new(LoopLaunch::new(plan, body, workspace)?),
         };
         let writes_state = sharing::writes_state(plan, launch, kernel);
         let precheck = match kernel.bodies()[..] {
@@ -111,5 +111,79 @@ impl Prepared {
         let call = Call { buffers: &self.buffers, assertions, seed, writes_state: self.writes_state };
         // SAFETY: the caller's.
         unsafe { self.kernel.run(pool, workers, call) };
+    }
+}
+
+/// A loop, ready to run.
+pub struct LoopLaunch {
+    body: LoopBody,
+    trip: LoopPlan,
+    launches: Vec<Prepared>,
+    workspace: *mut u8,
+}
+
+// SAFETY: the workspace is an address in the executable's own arena.
+unsafe impl Send for LoopLaunch {}
+
+impl LoopLaunch {
+    /// Compiles the kernels of a trip, whose values lie in the workspace.
+    ///
+    /// # Errors
+    /// If memory does not suffice.
+    pub fn new(plan: &Plan, body: &LoopBody, workspace: *mut u8) -> Result<LoopLaunch, DeviceError> {
+        let trip = plan.trip(body).clone();
+        let arena = workspace.wrapping_add(LoopPlan::HEAD_BYTES);
+        let launches = trip.plan.launches.iter().map(|launch| Prepared::new(&trip.plan, launch, arena));
+        Ok(LoopLaunch { launches: launches.collect::<Result<_, _>>()?, body: body.clone(), trip, workspace })
+    }
+
+    /// The first byte of a place.
+    fn start(&self, place: TripPlace, operands: &[Buffer]) -> *mut u8 {
+        match place {
+            TripPlace::Workspace(offset) => self.workspace.wrapping_add(offset),
+            TripPlace::Operand(operand) => operands[operand].start,
+        }
+    }
+
+    /// Sets the addresses of all buffers of a trip.
+    fn place(&mut self, operands: &[Buffer]) {
+        for (number, launch) in self.trip.plan.launches.iter().enumerate() {
+            for (operand, &id) in launch.buffers.iter().enumerate() {
+                let ty = &self.trip.plan.buffers[id].ty;
+                let start = self.start(self.trip.place(&self.body, id), operands);
+                let placed = Buffer { start, len: ty.numel(), size: ty.dtype.size() };
+                self.launches[number].buffers[operand] = placed;
+            }
+        }
+    }
+}
+
+impl KernelLaunch for LoopLaunch {
+    fn size(&self) -> LaunchSize {
+        self.launches.iter().map(Prepared::size).fold(LaunchSize::default(), LaunchSize::max)
+    }
+
+    unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+        self.place(call.buffers);
+        for number in 0..self.body.n_carried {
+            let (from, to) = (&call.buffers[number], &call.buffers[self.body.carried(number)]);
+            // SAFETY: both have that size, and the plan keeps results apart from all operands.
+            unsafe { std::ptr::copy_nonoverlapping(from.start, to.start, from.len * from.size) };
+        }
+        let number = self.start(self.trip.number_place(&self.body), call.buffers);
+        let ends = self.trip.ends_place(&self.body).map(|place| self.start(place, call.buffers));
+        // SAFETY: the number lies in the workspace or in a result.
+        unsafe { number.cast::<i32>().write_unaligned(0) };
+        for _ in 0..self.body.trips {
+            for launch in &mut self.launches {
+                // SAFETY: all buffers are placed. The plan of the trip lets no live buffers overlap.
+                unsafe { launch.run(pool, workers, call.seed, call.assertions) };
+            }
+            // SAFETY: the value is a result of the trip.
+            let has_ended = ends.is_some_and(|ends| unsafe { *ends != 0 });
+            if has_ended || call.assertions.has_failure() {
+                break;
+            }
+        }
     }
 }

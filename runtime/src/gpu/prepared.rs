@@ -13,6 +13,13 @@ pub struct Prepared<K, P> {
     pub steps: Vec<PreparedStep>,
 }
 
+impl<K, P> Prepared<K, P> {
+    /// The number of launches and calls.
+    pub fn n_starts(&self) -> usize {
+        self.steps.iter().map(|step| step.work.n_starts()).sum()
+    }
+}
+
 /// A step with its place in the program.
 pub struct PreparedStep {
     pub work: Work,
@@ -48,6 +55,15 @@ pub enum Work {
         bytes: usize,
         byte: u8,
     },
+    /// Repeats steps, all on branch 0.
+    Loop {
+        body: Vec<PreparedStep>,
+        trips: usize,
+        /// The truth value that ends the loop after a trip, if it may end early.
+        until: Option<Place>,
+        /// The number of trips so far, which the body counts.
+        number: Place,
+    },
 }
 
 impl Work {
@@ -60,6 +76,20 @@ impl Work {
             }
             &Work::Copy { from, to, .. } => vec![from, to],
             &Work::Fill { to, .. } => vec![to],
+            Work::Loop { body, until, number, .. } => {
+                let of_body = body.iter().flat_map(|step| step.work.places());
+                of_body.chain(*until).chain([*number]).collect()
+            }
+        }
+    }
+
+    /// The number of launches and calls.
+    pub fn n_starts(&self) -> usize {
+        match self {
+            Work::Loop { body, trips, .. } => {
+                trips.saturating_mul(body.iter().map(|step| step.work.n_starts()).sum())
+            }
+            _ => 1,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::device::DeviceError;
 use engine_core::codegen::KernelSpec;
 use engine_core::fusion::Kernel;
 use engine_core::plan::Plan;
-use engine_core::program::{Action, KernelStep, MatmulCall, MatmulStep, Place, Program, Programs};
+use engine_core::program::{Action, KernelStep, MatmulCall, MatmulStep, Place, Program, Programs, Step};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -89,10 +89,8 @@ fn translate<G: Gpu>(
         matmuls: HashMap::new(),
     };
     for step in &program.steps {
-        let work = translation.work(&step.action)?;
-        translation.check(&work)?;
-        let (branch, waits) = (step.branch, step.waits.clone());
-        translation.translated.steps.push(PreparedStep { work, branch, waits });
+        let step = translation.step(step)?;
+        translation.translated.steps.push(step);
     }
     Ok(translation.translated)
 }
@@ -120,13 +118,22 @@ enum KnownMatmul {
 }
 
 impl<G: Gpu> Translation<'_, G> {
+    fn step(&mut self, step: &Step) -> Result<PreparedStep, DeviceError> {
+        let work = self.work(&step.action)?;
+        self.check(&work)?;
+        Ok(PreparedStep { work, branch: step.branch, waits: step.waits.clone() })
+    }
+
     fn work(&mut self, action: &Action) -> Result<Work, DeviceError> {
         Ok(match action {
             Action::Kernel(step) => self.kernel(step)?,
             Action::Matmul(step) => self.matmul(step)?,
             &Action::Copy { from, to, bytes } => Work::Copy { from, to, bytes },
             &Action::Fill { to, bytes, byte } => Work::Fill { to, bytes, byte },
-            Action::Loop { .. } => return Err(self.unsupported("it has no loops on the device yet")),
+            &Action::Loop { ref body, trips, until, number } => {
+                let steps = body.iter().map(|step| self.step(step));
+                Work::Loop { body: steps.collect::<Result<_, _>>()?, trips, until, number }
+            }
             Action::Collective(_) => return Err(self.unsupported("it is one GPU, without others")),
         })
     }

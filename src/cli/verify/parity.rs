@@ -141,8 +141,10 @@ fn stage_rows(
 ) -> Result<Vec<(Symbol, Vec<Row>)>, Failure> {
     let (stages, is_ordered) = stages_of(engine, args, graph, peers[0].options.clone())?;
     let rows = |compiled: &Compiled| {
-        let kernels = compiled.plan.kernels.iter();
-        kernels.map(|kernel| kernel_row(kernel, compiled, is_ordered, peers)).collect::<Result<_, _>>()
+        let kernels = compiled.all_kernels().into_iter();
+        kernels
+            .map(|(kernel, compiled)| kernel_row(kernel, compiled, is_ordered, peers))
+            .collect::<Result<_, _>>()
     };
     stages.iter().map(|(name, compiled)| Ok((name.clone(), rows(compiled)?))).collect()
 }
@@ -187,7 +189,8 @@ impl Programs {
         let planned = |peer: &Peer| {
             let Options { fuse, without, fuel, device, .. } = peer.options.clone();
             let n_streams = device.n_streams;
-            let settings = fusion::Settings { fuse, without, fuel, device, deterministic: is_ordered };
+            let settings =
+                fusion::Settings { fuse, without, fuel, device, deterministic: is_ordered, first_site: 0 };
             let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
             Plan { matmul: compiled.plan.matmul, numerics: compiled.plan.numerics, ..plan }
         };

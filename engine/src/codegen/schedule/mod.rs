@@ -54,6 +54,7 @@ impl KernelSpec {
             KernelBody::Scatter(body) => scatter::launches(kernel, body, device),
             KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain, device)],
             KernelBody::Opaque(body) => custom_kernel::launches(kernel, &body.call, device)?,
+            KernelBody::Loop(_) => crate::bug!("a loop is the kernels of its trips"),
         })
     }
 }

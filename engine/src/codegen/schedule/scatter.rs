@@ -60,7 +60,7 @@ impl ScatterByUpdate {
         let n_columns = batch * before * after;
         let parts = match is_in_any_order(body, dtype, device) {
             true => None,
-            false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.max(1))),
+            false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.min(indices).max(1))),
         };
         let n_points = n_columns * parts.unwrap_or(indices);
         let width = if parts.is_none() { atomic_width(dtype, after, device) } else { 1 };

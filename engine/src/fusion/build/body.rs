@@ -202,7 +202,8 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
             NodeOp::Check(requirement) => {
                 let checked = self.emit(class, node.inputs[0], chain);
                 let (requirement, access) = (*requirement, access.clone());
-                let check = FusedOp::Check { value: checked, requirement, site: value.node, access };
+                let site = self.graph.first_site + value.node;
+                let check = FusedOp::Check { value: checked, requirement, site, access };
                 self.push(check, dtype, self.insts[checked].class)
             }
             NodeOp::Gather { axis, batch } => self.emit_gather(class, value, chain, *axis, *batch),

@@ -23,7 +23,10 @@ fn reached(body: &KernelBody, operands: &[Operand], operand: usize) -> u64 {
     let ty = &operands[operand].ty;
     let is_whole = match body {
         KernelBody::Matmul(body) => [body.lhs.operand, body.rhs.operand].contains(&operand),
-        KernelBody::Segmented { .. } | KernelBody::Scan { .. } | KernelBody::Opaque(_) => true,
+        KernelBody::Segmented { .. }
+        | KernelBody::Scan { .. }
+        | KernelBody::Opaque(_)
+        | KernelBody::Loop(_) => true,
         _ => false,
     };
     if is_whole {
@@ -63,6 +66,8 @@ pub fn flops(body: &KernelBody) -> u64 {
         KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
         // An opaque op does not declare its operations. Most are comparisons.
         KernelBody::Opaque(_) => 0,
+        // The kernels of its trips have their own.
+        KernelBody::Loop(_) => 0,
         KernelBody::Segmented { .. } => crate::bug!("its operations are those of its maps"),
     }
 }

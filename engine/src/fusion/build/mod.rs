@@ -12,6 +12,7 @@ use super::domain::{Class, Domain};
 use super::graph::FusionGraph;
 use super::groups::{FusionGroups, Kind};
 use super::kernel::body::FusedBody;
+use super::kernel::loops::LoopBody;
 use super::kernel::operand::{Operand, Use};
 use super::kernel::{Kernel, KernelBody, OpaqueBody};
 use crate::ir::{NodeId, NodeOp, Value};
@@ -103,14 +104,22 @@ fn scan(graph: &FusionGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
 }
 
 fn opaque(graph: &FusionGraph, id: NodeId) -> (KernelBody, Vec<Operand>) {
-    let NodeOp::Call(call) = graph.op(id) else { crate::bug!("{:?} is no call", graph.op(id)) };
     let node = &graph.ir.nodes[id];
     let read = |&value: &Value| {
         let buffer = graph.dense(value);
-        let buffer = buffer.unwrap_or_else(|| crate::bug!("operand of `{}` is not dense", call.form().name));
+        let buffer = buffer.unwrap_or_else(|| crate::bug!("operand of `{}` is not dense", node.name()));
         Operand::read(graph.ir, buffer)
     };
     let results = Operand::results(graph.ir, id);
     let operands = node.inputs.iter().map(read).chain(results).collect();
-    (KernelBody::Opaque(OpaqueBody::new(KernelCall::new(graph.ir, node, call))), operands)
+    let body = match graph.op(id) {
+        NodeOp::Call(call) => KernelBody::Opaque(OpaqueBody::new(KernelCall::new(graph.ir, node, call))),
+        &NodeOp::Loop { trips, n_given, until, .. } => {
+            let n_carried = node.inputs.len() - n_given;
+            let (checks, workspace_bytes) = (vec![], 0);
+            KernelBody::Loop(LoopBody { node: id, trips, n_carried, n_given, until, checks, workspace_bytes })
+        }
+        op => crate::bug!("{op:?} has no kernel of its own"),
+    };
+    (body, operands)
 }

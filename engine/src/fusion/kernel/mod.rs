@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod body;
+pub mod loops;
 pub mod matmul;
 pub mod operand;
 pub mod row_fold;
@@ -12,6 +13,7 @@ use crate::ir::{Combine, Literal, Monoid, NodeId};
 use crate::op::KernelCall;
 use attention::AttentionBody;
 use body::FusedBody;
+use loops::LoopBody;
 use matmul::MatmulBody;
 use operand::{Operand, Use};
 use scatter::ScatterBody;
@@ -74,6 +76,8 @@ pub enum KernelBody {
     },
     /// An op that brings its own kernel.
     Opaque(OpaqueBody),
+    /// The kernels of a trip, again and again.
+    Loop(LoopBody),
 }
 
 impl KernelBody {
@@ -86,7 +90,7 @@ impl KernelBody {
             KernelBody::Matmul(body) => vec![&body.epilogue],
             KernelBody::Attention(body) => body.bodies().to_vec(),
             KernelBody::Scatter(body) => vec![&body.base, &body.updates],
-            KernelBody::Scan { .. } | KernelBody::Opaque(_) => vec![],
+            KernelBody::Scan { .. } | KernelBody::Opaque(_) | KernelBody::Loop(_) => vec![],
         }
     }
 }
@@ -135,13 +139,18 @@ impl Kernel {
 
     /// The nodes of its assertions.
     pub fn assertions(&self) -> impl Iterator<Item = NodeId> {
-        self.bodies().into_iter().flat_map(FusedBody::assertions)
+        let of_trips = match &self.body {
+            KernelBody::Loop(body) => &body.checks[..],
+            _ => &[],
+        };
+        self.bodies().into_iter().flat_map(FusedBody::assertions).chain(of_trips.iter().copied())
     }
 
     /// Bytes of the workspace that the plan places for the kernel.
     pub fn workspace_bytes(&self) -> usize {
         match &self.body {
             KernelBody::Opaque(body) => body.workspace_bytes,
+            KernelBody::Loop(body) => body.workspace_bytes,
             KernelBody::Matmul(MatmulBody { batch, m, rows: Some(rows), .. }) => {
                 8 * batch * m * rows.n_pieces * rows.state_words
             }
@@ -155,7 +164,7 @@ impl Kernel {
         body.combine == Combine::Add && self.operands[body.result].ty.dtype.is_float()
     }
 
-    /// `map`, `row`, `segmented map`, `contract`, `attend`, `scatter`, `scan` or `kernel`.
+    /// `map`, `row`, `segmented map`, `matmul`, `attention`, `scatter`, `scan`, `kernel` or `loop`.
     pub fn kind(&self) -> &'static str {
         match self.body {
             KernelBody::Map(_) => "map",
@@ -168,6 +177,7 @@ impl Kernel {
             KernelBody::Scatter(_) => "scatter",
             KernelBody::Scan { .. } => "scan",
             KernelBody::Opaque(_) => "kernel",
+            KernelBody::Loop(_) => "loop",
         }
     }
 }

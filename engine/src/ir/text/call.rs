@@ -108,6 +108,13 @@ fn pairs(expr: &Expr) -> Result<Vec<(usize, usize)>, Fault> {
     list(expr)?.iter().map(pair).collect()
 }
 
+fn truth(expr: &Expr) -> Result<bool, Fault> {
+    match literal(expr)? {
+        Literal::Bool(truth) => Ok(truth),
+        _ => Err(at(expr.span, "expected `true` or `false`")),
+    }
+}
+
 pub(super) fn literal(expr: &Expr) -> Result<Literal, Fault> {
     match expr.kind {
         ExprKind::Int(value) => Ok(Literal::Int(value)),
@@ -230,7 +237,12 @@ fn indexing(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
 fn control(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
     Ok(Some(match name {
         "random" => NodeOp::Random { stream: args.count("stream")? },
-        "loop" => NodeOp::Loop { trips: args.count("trips")? },
+        "loop" => NodeOp::Loop {
+            trips: args.count("trips")?,
+            n_given: if args.has("given") { args.count("given")? } else { 0 },
+            until: args.take_open("until").map_or(Ok(false), |until| truth(&until))?,
+            counted: args.take_open("counted").map_or(Ok(false), |counted| truth(&counted))?,
+        },
         "cond" => NodeOp::Cond,
         _ => return Ok(None),
     }))

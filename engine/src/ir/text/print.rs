@@ -130,7 +130,12 @@ fn settings(op: &NodeOp) -> Vec<String> {
             batch.into_iter().chain([format!("contracted={}", pairs(&contract.contracted))]).collect()
         }
         NodeOp::Random { stream } => vec![format!("stream={stream}")],
-        NodeOp::Loop { trips } => vec![format!("trips={trips}")],
+        NodeOp::Loop { trips, n_given, until, counted } => {
+            let counted = counted.then(|| "counted=true".to_string());
+            let given = (*n_given != 0).then(|| format!("given={n_given}"));
+            let until = until.then(|| "until=true".to_string());
+            counted.into_iter().chain(given).chain([format!("trips={trips}")]).chain(until).collect()
+        }
         NodeOp::Check(Requirement::Divisor) | NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Cond => vec![],
     }
 }

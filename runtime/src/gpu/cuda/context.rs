@@ -85,6 +85,11 @@ impl Context {
         self.cuda.bind_to_thread().map_err(|error| failed("entering the context", &error))
     }
 
+    /// The driver's handle.
+    pub fn handle(&self) -> sys::CUcontext {
+        self.cuda.cu_ctx()
+    }
+
     /// A new stream, independent of all others.
     pub fn new_stream(&self) -> Result<Arc<CudaStream>, DeviceError> {
         self.cuda.new_stream().map_err(|error| failed("making a stream", &error))

@@ -19,6 +19,7 @@ mod error;
 mod event;
 mod graph;
 mod libraries;
+mod loops;
 mod memory;
 mod product;
 mod queue;
@@ -147,7 +148,7 @@ impl Gpu for Context {
         memory: &dyn Located<CudaMemory>,
         _least: f64,
     ) -> Result<f64, DeviceError> {
-        let (streams, events) = (PlanStreams::new(self, 1)?, StepEvents::new(&program.steps)?);
+        let (streams, events) = (PlanStreams::new(self, 1)?, StepEvents::new(self, &program.steps)?);
         clock::seconds(streams.main(), || enqueue(program, &events, memory, streams.stream(0)))
     }
 }

@@ -72,13 +72,13 @@ impl Queue<Context> for CudaQueue {
             is_awaited.then(Event::new).transpose().map_err(|error| failed("making an event", &error))
         });
         let n_streams = plan.launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1);
-        let events = programs.iter().map(|program| StepEvents::new(&program.steps));
+        let events = programs.iter().map(|program| StepEvents::new(context, &program.steps));
         Ok(CudaQueue {
             streams: PlanStreams::new(context, n_streams)?,
             events: events.collect::<Result<_, _>>()?,
             done: done.collect::<Result<_, DeviceError>>()?,
             graphs: HashMap::new(),
-            lengths: lengths(programs.iter().map(|program| program.steps.len()).sum()),
+            lengths: lengths(programs.iter().map(GpuProgram::<Context>::n_starts).sum()),
             wanted: HashMap::new(),
             is_warm: false,
             number_steps: number_steps(context)?,

@@ -5,6 +5,7 @@ use super::context::Context;
 use super::descriptor::MatmulAddresses;
 use super::error::failed;
 use super::event::Event;
+use super::loops::{Ends, Trips};
 use super::memory::CudaMemory;
 use super::streams::{PlanStream, record, wait};
 use crate::device::DeviceError;
@@ -14,6 +15,7 @@ use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use engine_core::program::Place;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// The events that order the steps of a program on different branches.
 pub struct StepEvents {
@@ -23,10 +25,12 @@ pub struct StepEvents {
     events: Vec<Event>,
     /// Whether a step runs on the side stream.
     forks: bool,
+    /// What loops need, if there are any.
+    trips: Option<Trips>,
 }
 
 impl StepEvents {
-    pub fn new(steps: &[PreparedStep]) -> Result<StepEvents, DeviceError> {
+    pub fn new(context: &Arc<Context>, steps: &[PreparedStep]) -> Result<StepEvents, DeviceError> {
         let waits: Vec<&[usize]> = steps.iter().map(|step| &*step.waits).collect();
         let (done, n_events) = events(&waits);
         let event = |_| Event::new().map_err(|error| failed("making an event", &error));
@@ -34,6 +38,7 @@ impl StepEvents {
             done,
             events: (0..n_events).map(event).collect::<Result<_, _>>()?,
             forks: steps.iter().any(|step| step.branch > 0),
+            trips: Trips::of(context, steps)?,
         })
     }
 }
@@ -46,7 +51,11 @@ pub fn enqueue(
     streams: &PlanStream,
 ) -> Result<(), DeviceError> {
     if !events.forks {
-        return program.steps.iter().try_for_each(|step| start(program, step, memory, streams.stream()));
+        let trips = events.trips.as_ref();
+        return program
+            .steps
+            .iter()
+            .try_for_each(|step| start((program, trips), step, memory, streams.stream()));
     }
     streams.fork()?;
     for (number, step) in program.steps.iter().enumerate() {
@@ -55,7 +64,7 @@ pub fn enqueue(
         for event in awaited {
             wait(stream, &events.events[event])?;
         }
-        start(program, step, memory, stream)?;
+        start((program, events.trips.as_ref()), step, memory, stream)?;
         if let Some(done) = events.done[number] {
             record(&events.events[done], stream)?;
         }
@@ -64,7 +73,7 @@ pub fn enqueue(
 }
 
 fn start(
-    program: &GpuProgram<Context>,
+    (program, trips): (&GpuProgram<Context>, Option<&Trips>),
     step: &PreparedStep,
     memory: &dyn Located<CudaMemory>,
     stream: CUstream,
@@ -85,6 +94,12 @@ fn start(
             let workspace = memory.library();
             let first = address(&workspace);
             program.products[*product].launch(addresses, &(first..first + workspace.bytes as u64), stream)
+        }
+        work @ Work::Loop { body, trips: most, until, number } => {
+            let ends = Ends { until: until.map_or(0, at), number: at(*number), trips: *most };
+            let trip =
+                |stream| body.iter().try_for_each(|step| start((program, trips), step, memory, stream));
+            Trips::enqueue(trips, work, ends, stream, &trip)
         }
         Work::Copy { from, to, bytes } => {
             // SAFETY: the plan's verifier has checked that both places lie within live memory.

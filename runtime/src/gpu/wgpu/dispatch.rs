@@ -12,11 +12,25 @@ use std::ops::Range;
 use std::sync::Arc;
 use wgpu::{BindGroup, BindGroupDescriptor, BindGroupEntry, BindingResource, BufferBinding};
 
-/// The dispatches of programs, in order, with the memory of their scalars.
+/// The dispatches of programs, with the memory of their scalars.
 pub struct Dispatches {
     pub all: Vec<Dispatch>,
+    /// Their order: a dispatch in a loop comes once for each trip.
+    pub order: Vec<u32>,
+    /// Parts of the order that are loops which may end early, and their most trips.
+    pub loops: Vec<EarlyEnd>,
     /// The scalars of all dispatches, each at a multiple of [`ALIGNMENT`].
     pub infos: WgpuMemory,
+}
+
+/// A loop that the host ends.
+pub struct EarlyEnd {
+    /// A trip in the order of dispatches, which has it once.
+    pub trip: Range<usize>,
+    /// The most trips.
+    pub trips: usize,
+    /// The launch of the loop, and its truth value.
+    pub until: (usize, Place),
 }
 
 /// A dispatch of a kernel.
@@ -35,27 +49,14 @@ pub struct Dispatch {
 impl Dispatches {
     /// The dispatches of programs, which consist of kernels only.
     pub fn new(context: &Arc<Context>, programs: &[&GpuProgram<Context>]) -> Result<Dispatches, DeviceError> {
-        let (mut all, mut infos) = (vec![], vec![]);
+        let mut listed = Listed::default();
         for (launch, program) in programs.iter().enumerate() {
-            for step in &program.steps {
-                let Work::Kernel { kernel, arguments, grid, info } = &step.work else {
-                    engine_core::bug!("a step that is no kernel")
-                };
-                infos.resize(infos.len().next_multiple_of(ALIGNMENT), 0);
-                let start = infos.len();
-                infos.extend(info.iter().flat_map(|word| word.to_le_bytes()));
-                all.push(Dispatch {
-                    launch,
-                    arguments: arguments.clone(),
-                    pipeline: Arc::clone(&program.kernels[*kernel]),
-                    grid: *grid,
-                    info: start..infos.len(),
-                });
-            }
+            program.steps.iter().for_each(|step| listed.add(launch, program, &step.work));
         }
+        let Listed { all, order, loops, infos } = listed;
         let memory = WgpuMemory::new(context, infos.len())?;
         memory.write(0, &infos)?;
-        Ok(Dispatches { all, infos: memory })
+        Ok(Dispatches { all, order, loops, infos: memory })
     }
 
     /// The bind group of a dispatch with the memory of its program.
@@ -67,6 +68,47 @@ impl Dispatches {
             parts.enumerate().map(|(binding, part)| entry(binding, &part)).collect();
         let descriptor = BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
         context.device.create_bind_group(&descriptor)
+    }
+}
+
+/// Dispatches as they are listed, with the bytes of their scalars.
+#[derive(Default)]
+struct Listed {
+    all: Vec<Dispatch>,
+    order: Vec<u32>,
+    loops: Vec<EarlyEnd>,
+    infos: Vec<u8>,
+}
+
+impl Listed {
+    fn add(&mut self, launch: usize, program: &GpuProgram<Context>, work: &Work) {
+        match work {
+            Work::Kernel { kernel, arguments, grid, info } => {
+                self.infos.resize(self.infos.len().next_multiple_of(ALIGNMENT), 0);
+                let start = self.infos.len();
+                self.infos.extend(info.iter().flat_map(|word| word.to_le_bytes()));
+                self.order.push(self.all.len() as u32);
+                self.all.push(Dispatch {
+                    launch,
+                    arguments: arguments.clone(),
+                    pipeline: Arc::clone(&program.kernels[*kernel]),
+                    grid: *grid,
+                    info: start..self.infos.len(),
+                });
+            }
+            &Work::Loop { ref body, trips, until, .. } => {
+                let first = self.order.len();
+                body.iter().for_each(|step| self.add(launch, program, &step.work));
+                if let Some(until) = until {
+                    let trip = first..self.order.len();
+                    self.loops.push(EarlyEnd { trip, trips, until: (launch, until) });
+                    return;
+                }
+                let trip = self.order.split_off(first);
+                self.order.extend((0..trips).flat_map(|_| trip.iter().copied()));
+            }
+            _ => engine_core::bug!("a step that is no kernel"),
+        }
     }
 }
 

@@ -30,7 +30,7 @@ mod tests;
 
 use super::GpuDevice;
 use super::api::{Gpu, GpuProgram, GpuState, Located, Matmul};
-use super::prepared::Work;
+use super::prepared::{PreparedStep, Work};
 use super::queue::PlanGpu;
 use super::source::Source;
 use crate::device::{DeviceError, DeviceKind};
@@ -159,7 +159,15 @@ impl Gpu for Context {
     }
 
     fn refusal(work: &Work) -> Option<&'static str> {
-        let Work::Kernel { arguments, .. } = work else { return Some("wgpu has kernels only") };
+        let arguments = match work {
+            Work::Kernel { arguments, .. } => arguments,
+            // The steps of a trip are checked one by one.
+            Work::Loop { body, .. } => {
+                let may_end = |step: &PreparedStep| matches!(step.work, Work::Loop { until: Some(_), .. });
+                return body.iter().any(may_end).then_some("it has no loop that ends early within a loop");
+            }
+            _ => return Some("wgpu has kernels only"),
+        };
         let is_inside = |place: &Place| matches!(place, Place::Operand { offset: 1.., .. });
         arguments.iter().any(is_inside).then_some("it binds tensors from their start only")
     }

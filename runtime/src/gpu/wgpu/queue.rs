@@ -1,12 +1,12 @@
 //! The steps of a plan through wgpu: lists of dispatches, submitted in portions.
 
 use super::context::Context;
-use super::dispatch::Dispatches;
+use super::dispatch::{Dispatches, EarlyEnd};
 use super::memory::Staging;
 use super::submission::{MOST_STEPS, Portion};
 use super::timestamps::{MOST_PASSES, Timestamps};
 use crate::device::{DeviceError, RunError};
-use crate::gpu::api::{GpuMemory, GpuProgram};
+use crate::gpu::api::{GpuMemory, GpuProgram, Located};
 use crate::gpu::queue::{Launches, Queue};
 use engine_core::codegen::ASSERTION_WORDS;
 use engine_core::ir::InputKind;
@@ -165,27 +165,59 @@ impl WgpuQueue {
         portion: Portion,
         is_last: bool,
     ) -> Result<(), DeviceError> {
-        let n_dispatches = self.dispatches.all.len();
+        let n_dispatches = self.dispatches.order.len();
+        if !self.dispatches.loops.is_empty() {
+            return (0..portion.n_steps).try_for_each(|step| {
+                let is_last = is_last && step + 1 == portion.n_steps;
+                self.submit_with_loops(launches, step as usize, is_last)
+            });
+        }
         for part in portion.parts(n_dispatches) {
             let is_last = is_last && part.end == n_dispatches;
-            self.submit(launches, portion.n_steps, part, is_last)?;
+            self.submit(launches, 0..portion.n_steps as usize, part, is_last)?;
         }
         Ok(())
+    }
+
+    /// Submits a step with loops that may end early. The host looks at the end of each trip.
+    fn submit_with_loops(
+        &self,
+        launches: &Launches<Context>,
+        step: usize,
+        is_last: bool,
+    ) -> Result<(), DeviceError> {
+        let mut first = 0;
+        for EarlyEnd { trip, trips, until } in &self.dispatches.loops {
+            self.submit(launches, step..step + 1, first..trip.start, false)?;
+            first = trip.end;
+            for _ in 0..*trips {
+                self.submit(launches, step..step + 1, trip.clone(), false)?;
+                let memory = launches.memory.launch(until.0, step);
+                let part = memory.part(until.1);
+                let mut ended = [0];
+                part.memory.read(part.offset, &mut ended)?;
+                if ended != [0] {
+                    break;
+                }
+            }
+        }
+        self.submit(launches, step..step + 1, first..self.dispatches.order.len(), is_last)
     }
 
     /// Submits some dispatches of steps.
     fn submit(
         &self,
         launches: &Launches<Context>,
-        n_steps: u32,
+        steps: Range<usize>,
         part: Range<usize>,
         is_last: bool,
     ) -> Result<(), DeviceError> {
         let mut encoder = self.context.encoder();
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            for step in 0..n_steps as usize {
-                part.clone().for_each(|number| self.dispatch(&mut pass, number, step));
+            for step in steps {
+                let order = &self.dispatches.order[part.clone()];
+                order.iter().for_each(|&number| self.dispatch(&mut pass, number as usize, step));
             }
         }
         if is_last && has_checks(launches) {
@@ -248,8 +280,8 @@ impl WgpuQueue {
     }
 
     fn of_launch(&self, launch: usize) -> impl Iterator<Item = usize> {
-        let numbered = self.dispatches.all.iter().enumerate();
-        numbered.filter(move |(_, dispatch)| dispatch.launch == launch).map(|(number, _)| number)
+        let order = self.dispatches.order.iter().map(|&number| number as usize);
+        order.filter(move |&number| self.dispatches.all[number].launch == launch)
     }
 }
 

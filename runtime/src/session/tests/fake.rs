@@ -46,6 +46,7 @@ pub(super) fn buffer(name: &str, kind: InputKind, dtype: DType, extents: &[usize
 
 pub(super) fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]) -> Arc<Plan> {
     Arc::new(Plan {
+        loops: vec![],
         name,
         kernels: vec![],
         launches: vec![],

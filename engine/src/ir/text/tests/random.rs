@@ -343,8 +343,17 @@ fn add_loop(b: &mut Builder, random: &mut Random) -> Option<()> {
     region.input("i", InputKind::Data, Type::scalar(DType::I32));
     let next = region.call("relu", &[carried], Attrs::default()).ok()?[0];
     region.graph.outputs.push(("carried".into(), next));
+    let until = random.below(2) == 0;
+    let mut outputs = vec![Output { name: b.fresh_name(), ty }];
+    if until {
+        let ends = region.input("ends", InputKind::Data, Type::scalar(DType::Bool));
+        region.graph.outputs.push(("ends".into(), ends));
+        outputs.push(Output { name: b.fresh_name(), ty: Type::scalar(DType::I32) });
+    }
     let region = region.graph;
-    b.push(NodeOp::Loop { trips: random.below(5) }, vec![x], ty);
+    let ends = until.then(|| b.full(Literal::Bool(true), Type::scalar(DType::Bool)));
+    let op = NodeOp::Loop { trips: random.below(5), n_given: usize::from(until), until, counted: false };
+    b.push_node(op, [x].into_iter().chain(ends).collect(), outputs);
     b.graph.nodes.last_mut()?.regions.push(region);
     Some(())
 }
