@@ -2,6 +2,7 @@
 
 use super::forward::{Forward, active_nodes};
 use super::issue::GradIssue;
+use super::loops::{Joint, Tape};
 use super::maps::map_gradients;
 use super::primitives;
 use crate::ir::{Builder, Call, Graph, InputKind, Node, NodeId, NodeOp, Output, Type, Value};
@@ -18,8 +19,8 @@ pub(super) fn or_zeros(builder: &mut Builder, grads: Vec<Option<Value>>, wrt: &[
 /// each node, the node whose gradients it computes.
 pub(super) fn backward(
     builder: &mut Builder,
-    seeds: &[(Value, Value)],
-    wrt: &[Value],
+    tapes: &HashMap<NodeId, Tape>,
+    (seeds, wrt): (&[(Value, Value)], &[Value]),
     owners: &mut Vec<NodeId>,
 ) -> Result<Vec<Option<Value>>, GradIssue> {
     let ends: Vec<Value> = seeds.iter().map(|(value, _)| *value).collect();
@@ -41,7 +42,10 @@ pub(super) fn backward(
             continue;
         }
         builder.set_scope(&format!("d.{}", node.name()), node.span);
-        let partials = node_gradients(builder, id, &node, &upstream, &active)?;
+        let partials = match tapes.get(&id) {
+            Some(tape) => tape.gradients(builder, id, &upstream),
+            None => node_gradients(builder, id, &node, &upstream, &active)?,
+        };
         for (&input, partial) in node.inputs.iter().zip(partials) {
             if let (Some(partial), true) = (partial, active[input.node] && builder.dtype(input).is_float()) {
                 accumulate(builder, &mut grads, input, partial);
@@ -82,6 +86,10 @@ fn node_gradients(
             Ok(map_gradients(builder, body, &node.inputs, upstream, &node.outputs[0].ty, &wanted))
         }
         NodeOp::Cond => condition_gradients(builder, node, upstream, &wanted),
+        NodeOp::Loop { .. } => {
+            let why = "only a run knows how often it is called; use `over`, or `detach` its result";
+            Err(GradIssue::at(node, why))
+        }
         _ => Ok(primitives::gradients(builder, id, node, upstream, &wanted)),
     }
 }
@@ -166,7 +174,9 @@ fn side(
         region.inputs().filter(|(_, kind)| *kind != InputKind::Step).map(|(id, _)| Value::of(id)).collect();
     let ends: Vec<Value> = ports.iter().map(|&port| region.outputs[port].1).collect();
     let wrt: Vec<Value> = operands.iter().map(|&operand| inputs[operand]).collect();
-    let Forward { builder: mut b, map, .. } = Forward::of(region, registry, &ends, &wrt);
+    let forward =
+        Forward::of(region, registry, (&ends, &wrt), &|node, wanted| taped(node, wanted, registry))?;
+    let Forward { builder: mut b, map, tapes, .. } = forward;
     let moved = |value: Value| map[value.node][value.port];
     b.set_scope("upstream", None);
     let mut seeds = vec![];
@@ -175,8 +185,44 @@ fn side(
         seeds.push((moved(end), b.input(&name, InputKind::Data, ty)));
     }
     let wrt: Vec<Value> = wrt.into_iter().map(moved).collect();
-    let grads = backward(&mut b, &seeds, &wrt, &mut vec![])?;
+    let grads = backward(&mut b, &tapes, (&seeds, &wrt), &mut vec![])?;
     let grads = or_zeros(&mut b, grads, &wrt);
     let name = |i: usize| format!("d.{i}").into();
     Ok(Graph { outputs: grads.into_iter().enumerate().map(|(i, g)| (name(i), g)).collect(), ..b.graph })
+}
+
+/// The tape of a loop. `wanted` says which operands want gradients; carried values that are floats all have them.
+pub(super) fn taped(node: &Node, wanted: &[bool], registry: &Registry) -> Result<Tape, GradIssue> {
+    let &NodeOp::Loop { n_given, .. } = &node.op else { crate::bug!("{:?} is no loop", node.op) };
+    let region = &node.regions[0];
+    let n_carried = node.inputs.len() - n_given;
+    let inputs: Vec<Value> =
+        region.inputs().filter(|(_, kind)| *kind != InputKind::Step).map(|(id, _)| Value::of(id)).collect();
+    let floats: Vec<usize> = (0..n_carried).filter(|&port| node.outputs[port].ty.dtype.is_float()).collect();
+    let given = (n_carried..node.inputs.len()).filter(|&operand| wanted[operand]);
+    let operands: Vec<usize> = floats.iter().copied().chain(given).collect();
+    // The input of a given value comes behind the number of the trip.
+    let input_of = |&operand: &usize| inputs[operand + usize::from(operand >= n_carried)];
+    let ends: Vec<Value> = floats.iter().map(|&port| region.outputs[port].1).collect();
+    let wrt: Vec<Value> = operands.iter().map(input_of).collect();
+    let forward =
+        Forward::of(region, registry, (&ends, &wrt), &|node, wanted| taped(node, wanted, registry))?;
+    let Forward { builder: mut b, map, tapes, .. } = forward;
+    let moved = |value: Value| map[value.node][value.port];
+    b.graph.outputs = region.outputs.iter().map(|(name, value)| (name.clone(), moved(*value))).collect();
+    let n_forward = b.graph.nodes.len();
+    b.set_scope("upstream", None);
+    let mut seeds = vec![];
+    for (&port, &end) in floats.iter().zip(&ends) {
+        let (name, ty) = (b.fresh_name(), b.ty(moved(end)).clone());
+        seeds.push((port, b.input(&name, InputKind::Data, ty)));
+    }
+    let upstream: Vec<(Value, Value)> =
+        ends.iter().zip(&seeds).map(|(&end, &(_, seed))| (moved(end), seed)).collect();
+    let wrt: Vec<Value> = wrt.into_iter().map(moved).collect();
+    let found = backward(&mut b, &tapes, (&upstream, &wrt), &mut vec![])?;
+    let mut grads = vec![None; node.inputs.len()];
+    operands.iter().zip(found).for_each(|(&operand, grad)| grads[operand] = grad);
+    let inputs = inputs.into_iter().map(moved).collect();
+    Ok(Tape::new(node, Joint { graph: b.graph, n_forward, inputs, seeds, grads }))
 }

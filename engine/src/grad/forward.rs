@@ -1,5 +1,7 @@
 //! The forward graph, as the gradients refer to it.
 
+use super::issue::GradIssue;
+use super::loops::Tape;
 use crate::ir::{Builder, Call, Graph, Node, NodeId, NodeOp, Symbol, Value, View};
 use crate::lower::{expand, nested_scope};
 use crate::op::{Grad, Lower, Registry};
@@ -22,6 +24,9 @@ pub(super) fn active_nodes(graph: &Graph, ends: &[Value], wrt: &[Value]) -> Vec<
     depends.iter().zip(&needed).map(|(&a, &b)| a && b).collect()
 }
 
+/// Makes the tape of a loop, some of whose operands want gradients.
+pub(super) type Record<'r> = &'r dyn Fn(&Node, &[bool]) -> Result<Tape, GradIssue>;
+
 /// A copy of the forward graph, in which calls without a gradient rule of their own are expanded.
 pub(super) struct Forward<'g> {
     old: &'g Graph,
@@ -29,27 +34,45 @@ pub(super) struct Forward<'g> {
     pub(super) map: Vec<Vec<Value>>,
     /// By old node: the number of new nodes up to it.
     pub(super) ends: Vec<NodeId>,
+    /// Loops that keep what their gradients need.
+    pub(super) tapes: HashMap<NodeId, Tape>,
 }
 
 impl<'g> Forward<'g> {
     /// Copies the graph for gradients of `ends` with respect to `wrt`.
-    pub(super) fn of(old: &'g Graph, registry: &'g Registry, ends: &[Value], wrt: &[Value]) -> Forward<'g> {
+    ///
+    /// # Errors
+    /// If a loop has no gradient.
+    pub(super) fn of(
+        old: &'g Graph,
+        registry: &'g Registry,
+        (ends, wrt): (&[Value], &[Value]),
+        record: Record,
+    ) -> Result<Forward<'g>, GradIssue> {
         let mut forward = Forward::new(old, registry);
-        for (id, is_active) in active_nodes(old, ends, wrt).into_iter().enumerate() {
-            forward.copy(id, is_active);
+        let active = active_nodes(old, ends, wrt);
+        for (id, node) in old.nodes.iter().enumerate() {
+            let wanted = |input: &Value| active[input.node] && old.ty(*input).dtype.is_float();
+            let tape = match node.op {
+                NodeOp::Loop { until: false, .. } if active[id] => {
+                    Some(record(node, &node.inputs.iter().map(wanted).collect::<Vec<_>>())?)
+                }
+                _ => None,
+            };
+            forward.copy(id, active[id], tape);
             forward.ends.push(forward.builder.graph.nodes.len());
         }
-        forward
+        Ok(forward)
     }
 
     fn new(old: &'g Graph, registry: &'g Registry) -> Forward<'g> {
         let mut builder = Builder::new(Graph::new(old.name.clone()), registry);
         builder.reserve(old.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
         builder.step();
-        Forward { old, builder, map: vec![], ends: vec![] }
+        Forward { old, builder, map: vec![], ends: vec![], tapes: HashMap::new() }
     }
 
-    fn copy(&mut self, id: usize, is_active: bool) {
+    fn copy(&mut self, id: usize, is_active: bool, tape: Option<Tape>) {
         let node = &self.old.nodes[id];
         if let NodeOp::Input(crate::ir::InputKind::Step) = node.op {
             let step = self.builder.step();
@@ -64,6 +87,7 @@ impl<'g> Forward<'g> {
             NodeOp::Call(call) if is_active && must_expand(call) => {
                 expand_fully(&mut self.builder, call, &inputs)
             }
+            NodeOp::Loop { .. } if tape.is_some() => self.with_tape(node, &inputs, tape),
             _ => {
                 let id = self.builder.graph.push(Node { inputs, ..node.clone() });
                 (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
@@ -74,6 +98,16 @@ impl<'g> Forward<'g> {
             *value = named(&mut self.builder, *value, &output.name);
         }
         self.map.push(values);
+    }
+}
+
+impl Forward<'_> {
+    /// A loop that keeps what its gradient needs.
+    fn with_tape(&mut self, node: &Node, inputs: &[Value], tape: Option<Tape>) -> Vec<Value> {
+        let Some(tape) = tape else { crate::bug!("`{}` keeps nothing", node.name()) };
+        let values = tape.push_forward(&mut self.builder, node, inputs);
+        self.tapes.insert(values[0].node, tape);
+        values
     }
 }
 

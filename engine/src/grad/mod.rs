@@ -7,6 +7,7 @@
 mod backward;
 mod forward;
 mod issue;
+mod loops;
 mod maps;
 mod primitives;
 mod scans;
@@ -17,7 +18,7 @@ pub use maps::unbroadcast;
 
 use crate::ir::{Graph, NodeId, StateLink, Value};
 use crate::op::Registry;
-use backward::{backward, or_zeros};
+use backward::{backward, or_zeros, taped};
 use forward::Forward;
 
 /// A graph with the gradients of one of its values.
@@ -48,13 +49,15 @@ pub fn differentiate(
     loss: Value,
     wrt: &[Value],
 ) -> Result<Differentiated, GradIssue> {
-    let Forward { mut builder, map, ends, .. } = Forward::of(graph, registry, &[loss], wrt);
+    let forward =
+        Forward::of(graph, registry, (&[loss], wrt), &|node, wanted| taped(node, wanted, registry))?;
+    let Forward { mut builder, map, ends, tapes, .. } = forward;
     let moved = |value: Value| map[value.node][value.port];
     let wrt: Vec<Value> = wrt.iter().map(|&value| moved(value)).collect();
     builder.set_scope("d.loss", None);
     let seed = builder.full_like(moved(loss), 1.0);
     let mut owners = vec![];
-    let found = backward(&mut builder, &[(moved(loss), seed)], &wrt, &mut owners)?;
+    let found = backward(&mut builder, &tapes, (&[(moved(loss), seed)], &wrt), &mut owners)?;
     let reached = found.iter().map(Option::is_some).collect();
     let grads = or_zeros(&mut builder, found, &wrt);
     owners.resize(builder.graph.nodes.len(), moved(loss).node);

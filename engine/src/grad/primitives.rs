@@ -32,7 +32,7 @@ pub fn gradients(
         NodeOp::Scatter { axis, batch, combine } => scatter_gradients(b, node, g, *axis, *batch, *combine),
         NodeOp::Contract(spec) => contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted),
         NodeOp::Cond => crate::bug!("a condition has regions, which are differentiated apart"),
-        NodeOp::Loop { .. } => crate::bug!("loops are unrolled before gradients are taken"),
+        NodeOp::Loop { .. } => crate::bug!("a loop keeps what its gradient needs"),
         NodeOp::Input(_)
         | NodeOp::Const(_)
         | NodeOp::Iota { .. }
@@ -181,8 +181,11 @@ fn scatter_gradients(
     }
     let zeros = b.full_like(updates, 0.0);
     let kept = b.scatter(g, idx, zeros, axis, batch, Combine::Set);
-    // Among equal indices, only the last update is written, so all others have gradient zero.
     let n_index_axes = b.ty(idx).rank() - batch;
+    if b.extents(idx)[batch..].iter().product::<usize>() == 1 {
+        return vec![Some(kept), None, Some(picked)];
+    }
+    // Among equal indices, only the last update is written, so all others have gradient zero.
     let number = update_numbers(b, updates, axis..axis + n_index_axes);
     let no_winner = b.full(Literal::Int(-1), b.ty(g).with_dtype(DType::I32));
     let winner = b.scatter(no_winner, idx, number, axis, batch, Combine::Set);

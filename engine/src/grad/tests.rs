@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conditions;
+mod loops;
 mod primitives;
 
 use super::differentiate;

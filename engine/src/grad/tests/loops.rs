@@ -1,0 +1,133 @@
+//! Loops that stay loops have the gradients of their copies in a row.
+
+use super::*;
+use crate::bind::unroll_most;
+use crate::compile::{Options, compile};
+
+/// A recurrence over a sequence, whose loss reads all states and the last one. Each trip draws random numbers, and
+/// adds up products of rows in a loop of its own.
+const TEXT: &str = "
+    graph g {
+      input h: f32[2, 3]
+      input xs: f32[130, 2, 3]
+      input u: f32[3, 3]
+      input k: i32[]
+      zeros: f32[130, 2, 3] = .const(0.0)
+      (last: f32[2, 3], count: i32[], all: f32[130, 2, 3]) = .loop(h, k, zeros, xs, u, given=2, trips=130) {
+        graph body {
+          input c: f32[2, 3]
+          input n: i32[]
+          input ys: f32[130, 2, 3]
+          input i: i32[]
+          input xs: f32[130, 2, 3]
+          input u: f32[3, 3]
+          x: f32[2, 3] = .gather(xs, i, axis=0)
+          z: f32[2, 3] = noisy(x)
+          (p: f32[2, 3]) = .loop(c, u, given=1, trips=129) {
+            graph inner {
+              input d: f32[2, 3]
+              input j: i32[]
+              input v: f32[3, 3]
+              q: f32[2, 3] = .contract(d, v, contracted=[[1, 0]])
+              e: f32[2, 3] = map(d, q) |a, b| a * 0.9 + tanh(b) * 0.05
+              output e = e
+            }
+          }
+          s: f32[2, 3] = map(p, x, z) |a, b, c| tanh(a * 0.5 + b) + c
+          next: f32[130, 2, 3] = .scatter_set(ys, i, s, axis=0)
+          one: i32[] = .const(1)
+          m: i32[] = .add(n, one)
+          output c = s
+          output n = m
+          output ys = next
+        }
+      }
+      squares: f32[130, 2, 3] = map(all) |a| a * a
+      sum: f32[] = .sum(squares, axes=[0, 1, 2])
+      rest: f32[] = .sum(last, axes=[0, 1])
+      loss: f32[] = map(sum, rest) |a, b| a + 3.0 * b
+      output loss = loss
+      output count = count
+    }";
+
+fn values(graph: &Graph) -> HashMap<String, OracleTensor> {
+    let of = |(id, kind): (usize, InputKind)| {
+        let ty = graph.ty(Value::of(id));
+        let number = |i: usize| if ty.dtype.is_float() { ((i * 37 % 19) as f64 - 9.0) / 12.0 } else { 4.0 };
+        let numbers: Vec<f64> = (0..ty.numel()).map(number).collect();
+        let name = graph.node(id).name().to_string();
+        (kind != InputKind::Step).then(|| (name, OracleTensor::new(ty.dtype, &ty.extents(), &numbers)))
+    };
+    graph.inputs().filter_map(of).collect()
+}
+
+/// The loss, the count, and the gradients of h, xs and u.
+fn results(graph: &Graph, registry: &Registry) -> Vec<Vec<f64>> {
+    let wrt = ["h", "xs", "u"].map(|name| graph.find(name).unwrap());
+    let found = differentiate(graph, registry, graph.find("loss").unwrap(), &wrt).unwrap();
+    let mut graph = found.graph;
+    let grads = ["d.h", "d.xs", "d.u"].iter().zip(found.grads);
+    graph.outputs.extend(grads.map(|(name, grad)| ((*name).into(), grad)));
+    assert_eq!(verify(&graph, Level::Bound), Ok(()));
+    let inputs = values(&graph);
+    let run = Oracle::new(registry).run(&graph, &inputs, 5, 3).unwrap();
+    // The plan is built with its loops.
+    assert!(!compile(&graph, registry, &Options::default()).plan.launches.is_empty());
+    run.outputs.values().map(OracleTensor::to_f64).collect()
+}
+
+#[test]
+fn the_gradient_of_a_loop_is_that_of_its_copies() {
+    let registry = registry();
+    // Without random numbers: copies draw from streams of their own.
+    let graph = parse(&TEXT.replace("noisy(x)", "softmax(x)"), &registry).unwrap();
+    let (looped, copied) = (results(&graph, &registry), results(&unroll_most(&graph, 130), &registry));
+    assert_eq!(looped[1], [134.0]);
+    for (a, b) in looped.iter().zip(&copied) {
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9 * (1.0 + b.abs())), "{a:?}\n{b:?}");
+    }
+}
+
+/// The central difference of the loss along one element of u.
+#[test]
+fn the_gradient_of_a_loop_that_draws_is_its_slope() {
+    let registry = registry();
+    let graph = parse(TEXT, &registry).unwrap();
+    let gradient = results(&graph, &registry)[4][4];
+    let loss = |step: f64| {
+        let mut inputs = values(&graph);
+        let mut u = inputs["u"].to_f64();
+        u[4] += step;
+        inputs.insert("u".into(), OracleTensor::new(DType::F32, &[3, 3], &u));
+        Oracle::new(&registry).run(&graph, &inputs, 5, 3).unwrap().outputs["loss"].to_f64()[0]
+    };
+    let slope = (loss(1e-3) - loss(-1e-3)) / 2e-3;
+    assert!((slope - gradient).abs() <= 1e-4 * (1.0 + slope.abs()), "{slope} {gradient}");
+}
+
+#[test]
+fn a_loop_that_may_end_early_has_no_gradient() {
+    let registry = registry();
+    let graph = parse(
+        "graph g {
+          input x: f32[]
+          (y: f32[], n: i32[]) = .loop(x, trips=9, until=true) {
+            graph body {
+              input a: f32[]
+              input i: i32[]
+              b: f32[] = map(a) |a| a * 0.5
+              one: f32[] = .const(1.0)
+              small: bool[] = .lt(b, one)
+              output b = b
+              output small = small
+            }
+          }
+          output y = y
+        }",
+        &registry,
+    )
+    .unwrap();
+    let (x, y) = (graph.find("x").unwrap(), graph.find("y").unwrap());
+    let issue = differentiate(&graph, &registry, y, &[x]).unwrap_err();
+    assert_eq!((&*issue.node, issue.why.contains("only a run knows")), ("y", true));
+}
