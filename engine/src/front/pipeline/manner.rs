@@ -1,4 +1,4 @@
-//! How a function is called: once, several times in a row, or for each position of a sequence.
+//! How a function is called: once, several times in a row, for each position of a sequence, or until a condition holds.
 
 /// The manner of a call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -7,6 +7,17 @@ pub(super) struct Manner {
     pub(super) repeat: Option<usize>,
     /// The axis of the sequence whose positions are visited in turn.
     pub(super) over: Option<i64>,
+    /// The result that ends the calls when it is true, and the most calls.
+    pub(super) until: Option<Until>,
     /// Whether the backward pass recomputes the activations.
     pub(super) recompute: bool,
+}
+
+/// The end of calls whose number only a run knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until {
+    /// The number of the result that ends them.
+    pub(super) port: usize,
+    /// The most calls.
+    pub(super) most: usize,
 }

@@ -11,6 +11,7 @@ use super::super::names::{Meaning, Names};
 use super::super::params::{declare, exists};
 use super::super::settings;
 use super::super::types::{EXTENT_HELP, resolve};
+use super::loops::{N_TRIPS, Trips};
 use super::pattern::bind_operand;
 use super::reports::{check_declared, report_unknown_op};
 use super::state::{FunctionCall, Naming, Operand, Typing};
@@ -40,7 +41,7 @@ impl Typing<'_, '_> {
             let name = self.named_by_setting(callee)?;
             self.builder.registry().form::<FunctionForm>(name).cloned()
         })?;
-        Some(self.manner_of(named).and_then(|(manner, given)| {
+        Some(self.manner_of(named, &function.form.clone()).and_then(|(manner, given)| {
             let attrs = settings::read(&function.form, &given, callee.span, self.constants(), self.diags)?;
             Some(FunctionCall { function, attrs, manner, owner: None })
         }))
@@ -86,8 +87,9 @@ impl Typing<'_, '_> {
             None => (self.builder.fresh_name(), 0),
         };
         let place = self.place_of(call, &path);
-        let n_carried = form.outputs.len();
-        if (call.manner.repeat, call.manner.over) != (None, None) && n_carried > inputs.len() {
+        let n_carried = form.outputs.len() - usize::from(call.manner.until.is_some());
+        let Manner { repeat, over, until, .. } = call.manner;
+        if (repeat.is_some() || over.is_some() || until.is_some()) && n_carried > inputs.len() {
             let message = format!("`{}` cannot be repeated: it has more results than operands", form.name);
             self.diags
                 .error(Code::E0404, span, message)
@@ -95,9 +97,10 @@ impl Typing<'_, '_> {
             return None;
         }
         let first = self.builder.graph.nodes.len();
-        let written = match call.manner.over {
-            Some(axis) => self.write_over((call, axis), &place, inputs.clone(), span)?,
-            None => self.write_copies(call, (&place, &path, port), &mut inputs, span),
+        let written = match (over, until) {
+            (Some(axis), _) => self.write_over((call, axis), &place, inputs.clone(), span)?,
+            (_, Some(until)) => self.write_loop(call, &place, inputs.clone(), (Trips::Until(until), span)),
+            _ => self.write_copies(call, (&place, &path, port), &mut inputs, span),
         };
         let mut results = match written {
             Ok(results) => results,
@@ -106,9 +109,11 @@ impl Typing<'_, '_> {
                 return None;
             }
         };
-        if call.manner.over.is_some() {
+        let mut outputs = form.outputs.clone();
+        outputs.extend(until.map(|_| N_TRIPS.to_string()));
+        if over.is_some() || until.is_some() {
             self.note_recomputed(call, &path, first);
-            let names = self.result_names(&form.outputs, &path, port);
+            let names = self.result_names(&outputs, &path, port);
             let pairs = results.iter_mut().zip(&names);
             pairs.for_each(|(value, name)| *value = self.bear(*value, name, first));
         }
@@ -118,7 +123,7 @@ impl Typing<'_, '_> {
             path: place.path,
             results: results.clone(),
             owner: place.owner,
-            outputs: form.outputs.clone(),
+            outputs,
         };
         self.written.calls.insert(path, called);
         Some(results)
@@ -257,7 +262,7 @@ impl Typing<'_, '_> {
             self.report_no_layer(&def.function);
             return None;
         };
-        let (manner, given) = self.manner_of(&def.settings)?;
+        let (manner, given) = self.manner_of(&def.settings, &function.form)?;
         let attrs = settings::read(&function.form, &given, def.function.span, self.constants(), self.diags)?;
         Some(Meaning::Layer(Arc::new(Layer { function, attrs, manner, owner })))
     }

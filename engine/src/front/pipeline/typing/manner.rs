@@ -1,25 +1,29 @@
 //! The settings of a call that say how it is called, and calls for each position of a sequence.
 
-use super::super::manner::Manner;
+use super::super::manner::{Manner, Until};
 use super::super::nodes::Setting;
+use super::loops::Trips;
 use super::reports::report_unknown_op;
 use super::state::{FunctionCall, Operand, Typing};
 use super::written::Place;
+use crate::bind::MOST_UNROLLED;
 use crate::diag::{Code, Span, Spanned};
 use crate::ir::{Attr, Attrs, Dim, Symbol, Value};
-use crate::op::TypeIssue;
-use crate::text::expr::Expr;
+use crate::op::{OpForm, TypeIssue};
+use crate::text::expr::{Expr, ExprKind};
 
 /// How often a call may be repeated.
 const MAX_REPEAT: i64 = 1 << 16;
 /// How many tensors the ops `stack` and `concat` take.
 const MAX_JOINED: usize = 16;
 /// The settings of a call that belong to no function.
-const NAMES: [&str; 3] = ["repeat", "over", "recompute"];
+const NAMES: [&str; 5] = ["repeat", "over", "until", "most", "recompute"];
+/// How many positions of a sequence a function may be called for, and how often until a condition holds.
+const MAX_TRIPS: i64 = (1 << 31) - 1;
 
 impl Typing<'_, '_> {
-    /// The settings `repeat`, `over` and `recompute`, and the settings of the function itself.
-    pub(super) fn manner_of(&mut self, written: &[Setting]) -> Option<(Manner, Vec<Setting>)> {
+    /// The settings that say how a function is called, and the settings of the function itself.
+    pub(super) fn manner_of(&mut self, written: &[Setting], form: &OpForm) -> Option<(Manner, Vec<Setting>)> {
         let (own, given): (Vec<_>, Vec<_>) =
             written.iter().cloned().partition(|(name, _)| NAMES.contains(&name.value.as_str()));
         let mut manner = Manner::default();
@@ -33,17 +37,66 @@ impl Typing<'_, '_> {
             match name.value.as_str() {
                 "repeat" => manner.repeat = Some(self.repeat(value)?),
                 "over" => manner.over = Some(self.axis(value)?),
+                "until" => manner.until = Some(self.until(name, value, &own, form)?),
+                "most" => self.expect_until(name, &own)?,
                 _ => manner.recompute = self.truth(value)?,
             }
         }
-        if let (Some(_), Some(_)) = (manner.repeat, manner.over) {
+        let ways = [manner.repeat.is_some(), manner.over.is_some(), manner.until.is_some()];
+        if ways.into_iter().filter(|way| *way).count() > 1 {
             let span = own[1].0.span;
             self.diags
-                .error(Code::E0404, span, "a call has either `repeat` or `over`")
+                .error(Code::E0404, span, "a call has either `repeat`, `over` or `until`")
                 .help("put one of them into a function, and call that with the other");
             return None;
         }
         Some((manner, given))
+    }
+
+    /// `until=done, most=300`: the result that ends the calls, and the most of them.
+    fn until(
+        &mut self,
+        name: &Spanned<String>,
+        value: &Expr,
+        own: &[Setting],
+        form: &OpForm,
+    ) -> Option<Until> {
+        let result = match &value.kind {
+            ExprKind::Name(name) => form.outputs.iter().position(|output| output == name),
+            _ => None,
+        };
+        let Some(port) = result else {
+            let known: Vec<String> = form.outputs.iter().map(|output| format!("`{output}`")).collect();
+            self.diags
+                .error(Code::E0404, value.span, format!("`until` names no result of `{}`", form.name))
+                .help(format!("its results are {}", known.join(", ")));
+            return None;
+        };
+        let Some((_, most)) = own.iter().find(|(name, _)| name.value == "most") else {
+            self.diags
+                .error(Code::E0404, name.span, "`until` needs `most`, the largest number of calls")
+                .help("write `most=1000`: a loop whose condition never holds ends there");
+            return None;
+        };
+        match self.constants().int(most) {
+            Some(n @ 1..=MAX_TRIPS) => Some(Until { port, most: n as usize }),
+            _ => {
+                self.diags
+                    .error(Code::E0108, most.span, "`most` must be a whole number from 1 on")
+                    .help("it is the largest number of calls");
+                None
+            }
+        }
+    }
+
+    fn expect_until(&mut self, most: &Spanned<String>, own: &[Setting]) -> Option<()> {
+        let found = own.iter().any(|(name, _)| name.value == "until");
+        if !found {
+            self.diags
+                .error(Code::E0404, most.span, "`most` stands beside `until` only")
+                .help("`until=done, most=300` calls a function until its result `done` is true");
+        }
+        found.then_some(())
     }
 
     fn repeat(&mut self, value: &Expr) -> Option<usize> {
@@ -97,6 +150,14 @@ impl Typing<'_, '_> {
             Ok(found) => found,
             Err(issue) => return Some(Err(issue)),
         };
+        if n > MOST_UNROLLED {
+            return Some(self.write_loop(
+                call,
+                place,
+                inputs,
+                (Trips::Over { axis: axis as usize, n }, span),
+            ));
+        }
         let sequence = inputs[n_carried];
         let mut steps: Vec<Vec<Value>> = vec![vec![]; n_carried];
         for position in 0..n {
@@ -134,10 +195,10 @@ impl Typing<'_, '_> {
         let ty = self.builder.ty(sequence);
         let axis = ty.axis(axis)?;
         match ty.shape[axis] {
-            Dim::Fixed(n @ 1..) if n as i64 <= MAX_REPEAT => Ok((axis as i64, n)),
+            Dim::Fixed(n @ 1..) if n as i64 <= MAX_TRIPS => Ok((axis as i64, n)),
             _ => Err(TypeIssue::new(format!("`over` visits axis {axis} of {ty}"))
                 .at(n_carried, format!("this is {ty}"))
-                .help(format!("the extent of the axis is a number from 1 to {MAX_REPEAT}"))),
+                .help("the extent of the axis is a number from 1 on")),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod calls;
 mod expressions;
+mod loops;
 mod manner;
 mod names;
 mod ops;

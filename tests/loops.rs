@@ -1,0 +1,284 @@
+#![allow(clippy::unwrap_used, missing_docs)]
+//! Loops on every device that is present, from their text to their results: sequences longer than what is unrolled, and
+//! calls until a condition holds.
+
+use engine::Engine;
+use engine::core::bind::MOST_UNROLLED;
+use engine::core::compile::{Options, compile};
+use engine::core::pipeline::RunStage;
+use engine::core::stage;
+use engine::runtime::device::Device;
+use engine::runtime::session::{Report, SessionError};
+use std::sync::Arc;
+
+#[path = "common/offline.rs"]
+mod offline;
+#[path = "common/present.rs"]
+mod present;
+
+/// The devices, and whether they fuse.
+fn devices() -> Vec<(Arc<dyn Device>, bool)> {
+    let gpus = present::gpus().iter().map(|gpu| (Arc::clone(gpu), true));
+    [(present::cpu(1), true), (present::cpu(2), false)].into_iter().chain(gpus).collect()
+}
+
+fn run_on(text: &str, (device, fuse): (Arc<dyn Device>, bool)) -> Result<Report, SessionError> {
+    let options = Options { fuse, ..Options::default() };
+    offline::session(text, device, options).run_stages(None, &mut |_| {})
+}
+
+/// The outputs of a pipeline on a device.
+fn outputs(text: &str, device: (Arc<dyn Device>, bool)) -> impl Fn(&str) -> Vec<f64> + use<> {
+    let outputs = run_on(text, device).unwrap().outputs;
+    move |name| outputs[name].values.to_f64()
+}
+
+/// The first error of the reader.
+fn refused(text: &str) -> String {
+    Engine::new().read("loop.ron", text).expect_err(text).to_string()
+}
+
+fn assert_close(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() <= 1e-4 * (1.0 + b.abs()), "{a} for {b}");
+    }
+}
+
+const T: usize = MOST_UNROLLED + 22;
+
+/// Two recurrences over one sequence, the second one over the states of the first.
+fn recurrence() -> String {
+    let text = r#"(
+        dims: {"T": LENGTH, "H": 3},
+        params: {"u": (type: "f32[H, H]", init: 0.1), "h0": (type: "f32[2, H]", init: 0.5)},
+        functions: {
+            "cell": (inputs: ["h", "x", "u"], output: "tanh(x + h @ u)"),
+            "pair": (inputs: ["a", "b", "x"], outputs: {"a": "a * 0.9 + x", "b": "b + a"}),
+        },
+        nodes: {
+            "x": "sin(reshape(cast(arange(stop=T * 2 * H), dtype=f32), shape=[2, T, H]))",
+            "h": "cell(h0, x, u, over=1)",
+            "p": "pair(h0, h0 * 0, h, over=1)",
+            "q": "p.b * 1.0",
+            "last": "select(h, axis=1, index=-1)",
+        },
+        stages: {"go": Run(outputs: ["h", "p", "q", "last"])},
+    )"#;
+    text.replace("LENGTH", &T.to_string())
+}
+
+#[test]
+fn a_long_sequence_is_a_loop_with_the_results_of_its_formula() {
+    let x = |row: usize, t: usize, i: usize| (((row * T + t) * 3 + i) as f64).sin();
+    let (mut h_all, mut a_all, mut b_all) = (vec![], vec![], vec![]);
+    for row in 0..2 {
+        let (mut h, mut a, mut b) = ([0.5; 3], [0.5; 3], [0.0; 3]);
+        for t in 0..T {
+            let sum: f64 = h.iter().map(|h| 0.1 * h).sum();
+            h = std::array::from_fn(|i| (x(row, t, i) + sum).tanh());
+            b = std::array::from_fn(|i| b[i] + a[i]);
+            a = std::array::from_fn(|i| a[i] * 0.9 + h[i]);
+            h_all.extend(h);
+            a_all.extend(a);
+            b_all.extend(b);
+        }
+    }
+    for device in devices() {
+        let of = outputs(&recurrence(), device);
+        assert_close(&of("h"), &h_all);
+        assert_close(&of("p"), &a_all);
+        assert_close(&of("q"), &b_all);
+        let last = [0, 1].map(|row| &h_all[(row + 1) * T * 3 - 3..][..3]).concat();
+        assert_close(&of("last"), &last);
+    }
+}
+
+/// The kernels of a plan are those of one trip, for every number of trips.
+#[test]
+fn a_longer_loop_has_no_more_kernels() {
+    let compiled = |length: usize| {
+        let text = recurrence().replace(&T.to_string(), &length.to_string());
+        let program = Engine::new().read("loop.ron", &text).unwrap();
+        let registry = &program.registry;
+        let stage: &RunStage = program.pipeline.stages.iter().find_map(|stage| stage.get()).unwrap();
+        let graph = stage::running(&program.pipeline, stage, registry).unwrap();
+        compile(&graph, registry, &Options::default())
+    };
+    let (short, long) = (compiled(MOST_UNROLLED + 1), compiled(100_000));
+    assert_eq!(short.all_kernels().len(), long.all_kernels().len());
+    assert_eq!(short.plan.loops.len(), 2);
+    assert!(
+        long.kernels_text().contains("\n  100000 trips, 2 values carried, 2 given\n"),
+        "{}",
+        long.kernels_text()
+    );
+}
+
+/// Lloyd's algorithm in one dimension: two clusters of known means.
+const FIT: &str = r#"(
+    functions: {
+        "lloyd": (
+            inputs: {"c": "[2]", "x": "[N]"},
+            nodes: {
+                "near": "abs(reshape(x, shape=[N, 1]) - reshape(c, shape=[1, 2]))",
+                "first": "cast(select(near, axis=1, index=0) <= select(near, axis=1, index=1), dtype=f32)",
+                "a": "sum(first * x) / sum(first)",
+                "b": "sum((1.0 - first) * x) / sum(1.0 - first)",
+                "next": "concat(reshape(a, shape=[1]), reshape(b, shape=[1]), axis=0)",
+            },
+            outputs: {"c": "next", "done": "amax(abs(next - c)) == 0.0"},
+        ),
+    },
+    nodes: {
+        "i": "cast(arange(stop=10), dtype=f32)",
+        "x": "where(i < 5.0, i * 0.1, 3.0 + i * 0.1)",
+        "c0": "slice(x, start=0, stop=2, axis=0)",
+        "fit": "lloyd(c0, x, until=done, most=MOST)",
+        "c": "fit * 1.0",
+        "done": "fit.done",
+        "trips": "fit.trips",
+    },
+    stages: {"go": Run(steps: 3, outputs: ["c", "done", "trips"])},
+)"#;
+
+#[test]
+fn a_loop_ends_when_its_condition_holds() {
+    let mut trips = vec![];
+    for device in devices() {
+        let of = outputs(&FIT.replace("MOST", "300"), device);
+        assert_close(&of("c"), &[0.2, 3.7]);
+        assert_eq!(of("done"), [1.0]);
+        trips.push(of("trips")[0]);
+    }
+    assert!(trips.iter().all(|n| *n == trips[0] && (2.0..10.0).contains(n)), "{trips:?}");
+}
+
+#[test]
+fn a_loop_ends_after_the_most_trips() {
+    for device in devices() {
+        let of = outputs(&FIT.replace("MOST", "1"), device);
+        assert_eq!((of("done"), of("trips")), (vec![0.0], vec![1.0]));
+    }
+}
+
+/// Trips draw numbers of their own, also in a loop within a loop.
+#[test]
+fn trips_draw_anew() {
+    let text = r#"(
+        functions: {
+            "draw": (inputs: ["a", "x"], nodes: {"u": "uniform(shape=[4])"}, output: "a * 0.0 + u + x * 0.0"),
+            "outer": (
+                inputs: ["a", "x", "y"],
+                nodes: {"d": "draw(a, y, over=0)"},
+                output: "select(d, axis=0, index=7) + x * 0.0",
+            ),
+        },
+        nodes: {
+            "x": "zeros(shape=[200, 4])",
+            "a": "zeros(shape=[4])",
+            "u": "draw(a, x, over=0)",
+            "v": "outer(a, x, x, over=0)",
+        },
+        stages: {"go": Run(outputs: ["u", "v"])},
+    )"#;
+    let mut known: Option<Vec<f64>> = None;
+    for device in devices() {
+        let of = outputs(text, device);
+        let mut all = [of("u"), of("v")].concat();
+        assert_eq!(*known.get_or_insert(all.clone()), all, "equal on all devices");
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        assert!((mean - 0.5).abs() < 0.04, "{mean}");
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        // Of 1,600 numbers with 23 random bits, fewer than three pairs are equal but once in 10,000 times.
+        assert!(all.len() > 1595, "{}", all.len());
+    }
+}
+
+#[test]
+fn a_failed_check_in_a_loop_is_named_and_no_state_is_written() {
+    let text = r#"(
+        params: {"table": (type: "f32[140]", init: 1.0), "n": (type: "f32[]", init: 3.0, state: true)},
+        functions: {"look": (inputs: ["s", "i", "table"], output: "s + sum(index_select(table, reshape(i, shape=[1]), axis=0))")},
+        nodes: {"i": "cast(arange(stop=160), dtype=i32)", "s": "look(n, i, table, over=0)", "last": "select(s, axis=0, index=159)"},
+        stages: {"go": Run(state: {"n": "last"}, outputs: ["last"])},
+    )"#;
+    for (device, fuse) in devices() {
+        let options = Options { fuse, ..Options::default() };
+        let mut session = offline::session(text, device, options);
+        let error = session.run_stages(None, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("140") && error.contains('s'), "{error}");
+        assert_eq!(session.parameters().unwrap()["n"].to_f64(), [3.0]);
+    }
+}
+
+#[test]
+fn faulty_loops_are_refused() {
+    let calls = |functions: &str, call: &str| {
+        format!(
+            r#"(functions: {{{functions}}}, nodes: {{"x": "zeros(shape=[500, 4])", "a": "zeros(shape=[4])", "y": "{call}"}},
+               stages: {{"go": Run(outputs: ["y"])}})"#
+        )
+    };
+    let grow = r#""f": (inputs: ["h", "x"], output: "concat(h, x, axis=0)")"#;
+    let halve = r#""f": (inputs: ["h"], outputs: {"h": "h * 0.5", "done": "h < 1.0"})"#;
+    let one = r#""f": (inputs: ["h"], outputs: {"h": "h * 0.5", "done": "amax(h) < 1.0"})"#;
+    let more = r#""f": (inputs: ["h"], outputs: {"h": "h", "g": "h", "done": "amax(h) < 1.0"})"#;
+    let cases = [
+        (grow, "f(a, x, over=0)", "the result `out` is f32[8], and the operand that it becomes is f32[4]"),
+        (halve, "f(a, until=done, most=9)", "the result `done` ends the loop, and it is bool[4]"),
+        (one, "f(a, until=done)", "`until` needs `most`"),
+        (one, "f(a, until=done, most=0)", "`most` must be a whole number from 1 on"),
+        (one, "f(a, until=gone, most=9)", "`until` names no result of `f`"),
+        (one, "f(a, most=9)", "`most` stands beside `until` only"),
+        (one, "f(a, until=done, most=9, repeat=2)", "a call has either `repeat`, `over` or `until`"),
+        (more, "f(a, until=done, most=9)", "it has more results than operands"),
+    ];
+    for (functions, call, why) in cases {
+        let errors = refused(&calls(functions, call));
+        assert!(errors.contains(why), "{call}: {errors}");
+    }
+}
+
+#[test]
+fn a_loop_of_unknown_length_has_no_gradient() {
+    let text = r#"(
+        data: {"r": (source: "numbers", n_train: 8)},
+        inputs: {"n": (type: "i32[B]", from: "r.number")},
+        params: {"w": (type: "f32[]", init: 3.0)},
+        functions: {"f": (inputs: ["h"], outputs: {"h": "h * 0.5", "done": "h < 1.0"})},
+        nodes: {"y": "f(w, until=done, most=9)", "loss": "mean(cast(n, dtype=f32)) * y"},
+        stages: {"fit": Train(data: "r.train", batch: 4, epochs: 1, loss: "loss", optimizer: Adam(lr: 0.1))},
+    )"#;
+    let refused = refused(text);
+    assert!(refused.contains("only a run knows how often it is called"), "{refused}");
+    assert!(Engine::new().read("detached.ron", &text.replace("* y\"", "* (w + detach(y))\"")).is_ok());
+}
+
+/// A recurrent network over a sequence that is a loop learns, with equal losses on all devices.
+#[test]
+fn a_network_with_a_loop_learns() {
+    let text = r#"(
+        seed: 3,
+        data: {"r": (source: "numbers", n_train: 64)},
+        inputs: {"n": (type: "i32[B]", from: "r.number")},
+        layers: {"net": "GRU(width=6)", "head": "Linear(width=1)"},
+        nodes: {
+            "t": "cast(arange(stop=300), dtype=f32)",
+            "x": "reshape(sin(reshape(cast(n, dtype=f32), shape=[B, 1]) * 0.1 + t * 0.3), shape=[B, 150, 2])",
+            "p": "head(select(net(x), axis=1, index=-1))",
+            "loss": "mean((reshape(p, shape=[B]) - sin(cast(n, dtype=f32) * 0.1)) ** 2.0)",
+        },
+        stages: {"fit": Train(data: "r.train", batch: 16, epochs: EPOCHS, loss: "loss", optimizer: Adam(lr: 2e-2))},
+    )"#;
+    let losses = |device, epochs: &str| -> Vec<f64> {
+        let report = run_on(&text.replace("EPOCHS", epochs), device).unwrap();
+        report.stages[0].epochs.iter().map(|epoch| epoch.train_loss).collect()
+    };
+    let long = losses((present::cpu(2), true), "12");
+    assert!(long[11] < 0.1 * long[0], "{long:?}");
+    for device in devices() {
+        assert_close(&losses(device, "1"), &long[..1]);
+    }
+}
