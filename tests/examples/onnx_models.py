@@ -1,6 +1,6 @@
 """Writes onnx/*.onnx and onnx_models.json: models as PyTorch exports them, with the results of onnxruntime.
 
-    python tests/examples/onnx_models.py               # needs torch, transformers, onnx, onnxruntime, onnxscript
+    python tests/examples/onnx_models.py               # needs torch, torchvision, transformers, onnx, onnxruntime, onnxscript
     python tests/examples/onnx_models.py --large DIR   # the same architectures in their published sizes, never committed
 
 Weights are random, with a fixed seed. Each architecture is exported by one or both exporters of PyTorch: `torchscript`
@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+import torchvision
 import transformers
 from torch import nn
 
@@ -94,6 +95,42 @@ def transformers_models(is_large):
     }
 
 
+def narrowed(model, factor):
+    """The model with so many times fewer channels, for files that are small."""
+    for name, layer in model.named_children():
+        if isinstance(layer, nn.Conv2d):
+            n = layer.in_channels if layer.in_channels == 3 else layer.in_channels // factor
+            layer = nn.Conv2d(n, layer.out_channels // factor, layer.kernel_size, layer.stride, layer.padding, bias=layer.bias is not None)
+        elif isinstance(layer, nn.BatchNorm2d):
+            layer = nn.BatchNorm2d(layer.num_features // factor)
+        elif isinstance(layer, nn.Linear):
+            layer = nn.Linear(layer.in_features // factor, layer.out_features)
+        setattr(model, name, narrowed(layer, factor))
+    return model
+
+
+def vision_models(is_large):
+    zoo = torchvision.models
+    if is_large:
+        models = {"resnet18": zoo.resnet18(), "resnet50": zoo.resnet50(), "mobilenet_v3": zoo.mobilenet_v3_large(), "vit_b_16": zoo.vit_b_16()}
+    else:
+        settings, _ = zoo.mobilenetv3._mobilenet_v3_conf("mobilenet_v3_small", width_mult=0.1)
+        models = {
+            "resnet18": narrowed(zoo.resnet18(num_classes=5), 32),
+            "resnet50": narrowed(zoo.ResNet(zoo.resnet.Bottleneck, [1, 1, 1, 1], num_classes=5), 32),
+            "mobilenet_v3": zoo.MobileNetV3(settings[::2], last_channel=16, num_classes=5),
+            "vit_b_16": zoo.VisionTransformer(16, 8, num_layers=1, num_heads=2, hidden_dim=8, mlp_dim=16, num_classes=5),
+        }
+    for model in models.values():
+        for layer in model.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                # As after training. A new norm passes its operand on.
+                nn.init.normal_(layer.running_mean, std=0.1)
+                nn.init.uniform_(layer.running_var, 0.5, 1.5)
+                nn.init.uniform_(layer.weight, 0.5, 1.0)
+    return models
+
+
 def export(model, example, names, path, exporter):
     inputs, outputs = names
     if exporter == "dynamo":
@@ -146,6 +183,11 @@ def main(folder, is_large):
     }
     tokens = (["batch", "time"], (2, length), "tokens")
     models |= {name: (model, exporters, tokens) for name, (model, exporters) in transformers_models(is_large).items()}
+    size = 224 if is_large else 16
+    for name, model in vision_models(is_large).items():
+        images = (["batch", None, None, None], (2, 3, size, size), "float")
+        exporters = {"resnet18": ["torchscript", "dynamo"], "resnet50": ["dynamo"]}.get(name, ["torchscript"])
+        models[name] = (model, ["torchscript", "dynamo"] if is_large else exporters, images)
     for name, (model, exporters, (extents, shape, kind)) in models.items():
         x = rng.integers(0, vocabulary, shape) if kind == "tokens" else rng.normal(size=shape).astype(np.float32).round(3)
         for exporter in exporters:
