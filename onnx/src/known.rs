@@ -166,7 +166,7 @@ impl Known {
     pub(crate) fn stored(&self) -> Option<Stored> {
         let bytes =
             self.elements.iter().map(|number| bytes_of(number, self.dtype)).collect::<Option<Vec<_>>>()?;
-        Some(Stored { dtype: self.dtype, dims: self.dims.clone(), bytes: bytes.concat().into() })
+        Some(Stored::new(self.dtype, self.dims.clone(), bytes.concat().into()))
     }
 }
 

@@ -16,6 +16,7 @@ mod known;
 mod literal;
 mod model;
 mod names;
+mod narrow;
 mod node;
 mod proto;
 mod recurrent;
@@ -30,5 +31,6 @@ mod values;
 mod write;
 
 pub use model::{Facts, Imported, NEWEST_OPSET, OLDEST_OPSET, import, ops};
+pub use narrow::Narrow;
 pub use tensor::Stored;
 pub use values::Param;

@@ -14,13 +14,14 @@ use prost::Message;
 use crate::fault::{broken, malformed, unsupported};
 use crate::functions;
 use crate::inline::inlined;
+use crate::narrow::Narrow;
 use crate::proto::{
     DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
 };
 use crate::special::OPS;
 use crate::table;
 use crate::table::expression;
-use crate::tensor::{Stored, dtype_of};
+use crate::tensor::{Stored, element_of};
 use crate::translate::{self, Translation};
 use crate::values::Param;
 use crate::write::Parts;
@@ -164,12 +165,12 @@ fn fix_inputs(
         let declared = graph.input.iter().find(|input| input.name == *name);
         let declared = declared.and_then(|input| input.r#type.as_ref()?.tensor_type.as_ref());
         let number = declared.map_or(0, |tensor| tensor.elem_type);
-        let dtype = dtype_of(number, &format!("the input `{name}`"))?;
+        let (dtype, narrow) = element_of(number, &format!("the input `{name}`"))?;
         if dtype != value.dtype {
             let message = format!("the input `{name}` is {dtype}, the given value is {}", value.dtype);
             return Err(unsupported(message, "give elements of the type of the input"));
         }
-        of.values.add_stored(name, value.clone());
+        of.values.add_stored(name, Stored { narrow, ..value.clone() });
     }
     Ok(())
 }
@@ -179,9 +180,9 @@ fn inputs(of: &mut Translation, graph: &GraphProto) -> Result<Vec<(String, Type)
     let mut open: BTreeMap<String, Dim> = BTreeMap::new();
     let mut inputs = vec![];
     for input in graph.input.iter().filter(|input| !of.values.has(&input.name)).collect::<Vec<_>>() {
-        let ty = input_type(of, input, &mut open)?;
+        let (ty, narrow) = input_type(of, input, &mut open)?;
         let name = of.values.names.unique(&input.name);
-        of.values.add_input(&input.name, &name, ty.clone());
+        of.values.add_input(&input.name, &name, (ty.clone(), narrow));
         inputs.push((name, ty));
     }
     of.has_open_extents = open.values().any(|dim| dim.fixed().is_none());
@@ -202,7 +203,7 @@ fn input_type(
     of: &mut Translation,
     input: &ValueInfoProto,
     open: &mut BTreeMap<String, Dim>,
-) -> Result<Type, Diagnostic> {
+) -> Result<(Type, Option<&'static Narrow>), Diagnostic> {
     let what = format!("the input `{}`", input.name);
     let tensor = input.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
     let Some(TensorTypeProto { elem_type, shape: Some(shape) }) = tensor else {
@@ -211,11 +212,11 @@ fn input_type(
             "export the model with tensors as inputs",
         ));
     };
-    let dtype = dtype_of(*elem_type, &what)?;
+    let (dtype, narrow) = element_of(*elem_type, &what)?;
     let extents = shape.dim.iter().enumerate().map(|(axis, dim)| extent(of, dim, (&input.name, axis), open));
     let ty = Type { dtype, shape: extents.collect::<Result<_, _>>()? };
     match ty.is_holdable() {
-        true => Ok(ty),
+        true => Ok((ty, narrow)),
         false => Err(broken(
             format!("{what} is {ty}, which no machine holds"),
             "the file is damaged; export the model again",

@@ -186,7 +186,7 @@ fn weights(
             bytes.extend_from_slice(stored.bytes.get(start..start + size).ok_or_else(unfit)?);
         }
     }
-    Ok(Stored { dtype: stored.dtype, dims: vec![columns, rows], bytes: bytes.into() })
+    Ok(Stored::new(stored.dtype, vec![columns, rows], bytes.into()))
 }
 
 /// One half of the biases `[directions, 2 * gates * H]`: those of the input or of the state.
@@ -212,5 +212,5 @@ fn bias(
         stored.bytes.get(start..start + hidden * size)
     };
     let parts = kind.gates.iter().map(part).collect::<Option<Vec<_>>>().ok_or_else(unfit)?;
-    Ok(Stored { dtype: stored.dtype, dims: vec![rows], bytes: parts.concat().into() })
+    Ok(Stored::new(stored.dtype, vec![rows], parts.concat().into()))
 }

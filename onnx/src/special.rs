@@ -13,13 +13,15 @@ use crate::recurrent;
 
 use crate::shapes;
 use crate::table::expression;
-use crate::tensor::Stored;
+use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation, subgraph};
 use crate::values::extents;
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Attention", attention),
+    ("Cast", cast),
+    ("CastLike", cast),
     ("Constant", constant),
     ("ConstantOfShape", constant_of_shape),
     ("GRU", recurrent::gru),
@@ -35,6 +37,9 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Slice", slice),
     ("Split", split),
 ];
+
+/// The ops of this file whose results are elements of their first operand.
+pub(crate) const MOVES: &[&str] = &["GatherND", "Pad", "ScatterND", "Slice", "Split"];
 
 /// The most axes that one node cuts, pads or indexes.
 const MOST_AXES: usize = 64;
@@ -70,7 +75,7 @@ fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let value = match attribute {
         Some((name, Attribute::Tensor(stored))) if name == "value" => {
             // A single number is a constant of the formula, no weight.
-            match Known::of(stored).filter(|known| known.single().is_some()) {
+            match Known::of(stored).filter(|known| known.single().is_some() && stored.narrow.is_none()) {
                 Some(known) => of.values.add_known(&node.outputs[0], known),
                 None => of.values.add_stored(&node.outputs[0], stored.clone()),
             }
@@ -83,6 +88,32 @@ fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         _ => return Err(node.fault("is no constant of numbers")),
     };
     of.values.add_known(&node.outputs[0], value);
+    Ok(())
+}
+
+/// `Cast(x)` to the type that an attribute names, and `CastLike(x, y)` to that of y.
+fn cast(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (name, _) = operand(of, node, 0)?;
+    let from = of.values.element(name);
+    let to = match node.op.as_str() {
+        "Cast" => element_from(node.int("to", 0)),
+        _ => node.input(1).and_then(|like| of.values.element(like)),
+    };
+    let (Some((own, narrow)), Some((dtype, target))) = (from, to) else {
+        return Err(node.fault("asks for an element type that the engine lacks"));
+    };
+    let output = &node.outputs[0];
+    if own == dtype && (target.is_none() || target == narrow) {
+        of.values.alias(output, name);
+    } else {
+        let x = of.values.operand(name, None)?;
+        let expr = match target {
+            Some(target) => target.cast(&x, own, node.int("saturate", 1) != 0),
+            None => expression(&format!("cast({x}, dtype={dtype})")),
+        };
+        of.values.define(output, expr)?;
+    }
+    of.values.set_narrow(output, target);
     Ok(())
 }
 
@@ -107,10 +138,14 @@ fn size(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
 
 fn constant_of_shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let shape = numbers(of, node, 0)?.unwrap_or_default();
+    let narrow = match node.attributes.get("value") {
+        Some(Attribute::Tensor(stored)) => stored.narrow,
+        _ => None,
+    };
     let (dtype, value) = match node.attributes.get("value") {
         None => (DType::F32, Number::Float(0.0)),
-        Some(Attribute::Tensor(Stored { dtype, dims, bytes })) if dims.iter().product::<usize>() == 1 => {
-            let known = Known::of(&Stored { dtype: *dtype, dims: vec![], bytes: bytes.clone() });
+        Some(Attribute::Tensor(Stored { dtype, dims, bytes, .. })) if dims.iter().product::<usize>() == 1 => {
+            let known = Known::of(&Stored::new(*dtype, vec![], bytes.clone()));
             (*dtype, known.and_then(|known| known.single().cloned()).unwrap_or(Number::Int(0)))
         }
         Some(_) => {
@@ -122,7 +157,9 @@ fn constant_of_shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
     };
     let dtype = if dtype == DType::F32 { String::new() } else { format!(", dtype={dtype}") };
     let expr = format!("full(value={}, shape={}{dtype})", of_number(&value), list(&shape));
-    of.values.define(&node.outputs[0], expression(&expr)).map(drop)
+    of.values.define(&node.outputs[0], expression(&expr))?;
+    of.values.set_narrow(&node.outputs[0], narrow);
+    Ok(())
 }
 
 /// `Range(start, limit, delta)`: the table's expressions need numbers, `iota` takes extents.

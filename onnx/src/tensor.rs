@@ -10,6 +10,7 @@ use engine_core::ir::DType;
 use prost::Message;
 
 use crate::fault::{broken, malformed, unsupported};
+use crate::narrow::Narrow;
 use crate::proto::{EXTERNAL, TensorProto};
 
 /// The help of messages about files that do not hold what they claim.
@@ -24,10 +25,15 @@ pub struct Stored {
     pub dims: Vec<usize>,
     /// The elements.
     pub bytes: Bytes,
+    /// The type whose numbers they are, if the engine lacks it.
+    pub narrow: Option<&'static Narrow>,
 }
 
+/// An element type: that of the engine, and the narrower one whose numbers it carries, if there is one.
+pub(crate) type Element = (DType, Option<&'static Narrow>);
+
 /// The names of `TensorProto.DataType`, by number.
-const TYPES: [&str; 24] = [
+const TYPES: [&str; 27] = [
     "undefined",
     "f32",
     "u8",
@@ -52,18 +58,21 @@ const TYPES: [&str; 24] = [
     "u4",
     "i4",
     "float4e2m1",
+    "float8e8m0",
+    "u2",
+    "i2",
 ];
 
 /// The element type of a number of `TensorProto.DataType`; `what` has it.
 ///
 /// # Errors
-/// If the engine has no such type.
-pub(crate) fn dtype_of(number: i32, what: &str) -> Result<DType, Diagnostic> {
+/// If the engine has no such type, and none that carries it.
+pub(crate) fn element_of(number: i32, what: &str) -> Result<Element, Diagnostic> {
     let name = usize::try_from(number).ok().and_then(|number| TYPES.get(number));
     let Some(name) = name.filter(|_| number > 0) else {
         return Err(broken(format!("{what} has the unknown element type {number}"), DAMAGED));
     };
-    DType::from_name(name).ok_or_else(|| {
+    element_from(i64::from(number)).ok_or_else(|| {
         let known = DType::ALL.map(DType::name).join(", ");
         unsupported(format!("{what} has elements of type {name}"), format!("supported types are {known}"))
     })
@@ -75,21 +84,23 @@ pub(crate) fn dtype_of(number: i32, what: &str) -> Result<DType, Diagnostic> {
 /// If its parts contradict each other, or its elements lie outside the folder.
 pub(crate) fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Stored, Diagnostic> {
     let what = format!("the tensor `{}`", proto.name);
-    let dtype = dtype_of(proto.data_type, &what)?;
+    let (dtype, narrow) = element_of(proto.data_type, &what)?;
     let dims = proto.dims.iter().map(|&n| usize::try_from(n)).collect::<Result<Vec<_>, _>>();
     let dims = dims.map_err(|_| broken(format!("{what} has a negative extent"), DAMAGED))?;
-    let n_bytes = dims.iter().try_fold(dtype.size(), |n, &extent| n.checked_mul(extent));
-    let n_bytes = n_bytes.filter(|&n| n <= isize::MAX as usize);
-    let n_bytes = n_bytes
-        .ok_or_else(|| broken(format!("{what} has extents {dims:?}, which no machine holds"), DAMAGED))?;
+    let n = dims.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+    let n = n.filter(|&n| n <= isize::MAX as usize / 64);
+    let n =
+        n.ok_or_else(|| broken(format!("{what} has extents {dims:?}, which no machine holds"), DAMAGED))?;
+    let n_bytes = (n * narrow.map_or(8 * dtype.size(), Narrow::bits)).div_ceil(8);
     let bytes = match proto.data_location == EXTERNAL {
         true => external(proto, folder, n_bytes, &what)?,
         false if !proto.raw_data.is_empty() => proto.raw_data.clone(),
-        false => typed(proto, dtype),
+        false => typed(proto, dtype, narrow),
     };
     if bytes.len() != n_bytes {
         let message = format!(
-            "{what} has extents {dims:?}, which are {n_bytes} bytes of {dtype}, but {} bytes of data",
+            "{what} has extents {dims:?}, which are {n_bytes} bytes of {}, but {} bytes of data",
+            narrow.map_or(dtype.name(), |narrow| narrow.name),
             bytes.len()
         );
         return Err(broken(message, DAMAGED));
@@ -97,18 +108,26 @@ pub(crate) fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Stored,
     if dtype == DType::Bool && bytes.iter().any(|&b| b > 1) {
         return Err(broken(format!("{what} has a truth value other than 0 and 1"), DAMAGED));
     }
-    Ok(Stored { dtype, dims, bytes })
+    let bytes = match narrow {
+        Some(narrow) => narrow.decoded(bytes, n),
+        None => bytes,
+    };
+    Ok(Stored { dtype, dims, bytes, narrow })
 }
 
 /// The elements in the field of their type.
-fn typed(proto: &TensorProto, dtype: DType) -> Bytes {
+fn typed(proto: &TensorProto, dtype: DType, narrow: Option<&Narrow>) -> Bytes {
+    // Those of 8 bits and less lie in single bytes.
+    let size = narrow.map_or(dtype.size(), |narrow| narrow.bits().div_ceil(8));
     match dtype {
+        DType::I64 if narrow.is_some() => proto.uint64_data.iter().flat_map(|n| n.to_le_bytes()).collect(),
+        DType::F32 if narrow.is_some() => proto.int32_data.iter().map(|n| *n as u8).collect(),
         DType::F32 => proto.float_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DType::F64 => proto.double_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DType::I64 => proto.int64_data.iter().flat_map(|n| n.to_le_bytes()).collect(),
         DType::U32 => proto.uint64_data.iter().flat_map(|&n| (n as u32).to_le_bytes()).collect(),
         // Halves and small integers lie in the low bytes of 32-bit integers.
-        _ => proto.int32_data.iter().flat_map(|n| n.to_le_bytes().into_iter().take(dtype.size())).collect(),
+        _ => proto.int32_data.iter().flat_map(|n| n.to_le_bytes().into_iter().take(size)).collect(),
     }
 }
 
@@ -183,7 +202,19 @@ pub(crate) fn dtype_from(number: i64) -> Option<DType> {
     DType::from_name(TYPES.get(usize::try_from(number).ok()?)?)
 }
 
+/// The element type of a number of `TensorProto.DataType`, if the engine has it, or one that carries it.
+pub(crate) fn element_from(number: i64) -> Option<Element> {
+    let name = TYPES.get(usize::try_from(number).ok()?)?;
+    let narrow = || Narrow::from_name(name).map(|narrow| (narrow.carrier, Some(narrow)));
+    DType::from_name(name).map(|dtype| (dtype, None)).or_else(narrow)
+}
+
 impl Stored {
+    /// A tensor of a type that the engine has.
+    pub fn new(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> Stored {
+        Stored { dtype, dims, bytes, narrow: None }
+    }
+
     /// Reads an encoded `TensorProto`, such as an operand of a test of ONNX. Also returns its name.
     ///
     /// # Errors

@@ -14,9 +14,11 @@ use crate::fault::{broken, malformed, unsupported};
 use crate::fold::fold;
 use crate::functions::Functions;
 use crate::known::Known;
+use crate::narrow::Narrow;
 use crate::node::{Attribute, Node};
 use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
 use crate::scope::Scope;
+use crate::special::MOVES;
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
@@ -176,7 +178,8 @@ impl<'m, 'r> Translation<'m, 'r> {
         }
         let known = |name: &String| self.values.known(name);
         let inputs: Vec<Option<&Known>> = node.inputs.iter().map(known).collect();
-        if let (Some(first), Some(known)) = (node.outputs.first(), fold(node, &inputs)) {
+        let narrow = self.narrow(node);
+        if let (Some(first), Some(known), None) = (node.outputs.first(), fold(node, &inputs), narrow) {
             self.values.add_known(first, known);
             return Ok(());
         }
@@ -186,7 +189,13 @@ impl<'m, 'r> Translation<'m, 'r> {
             return called;
         }
         match (self.special(&node.op), table::find(&node.op, self.opset)) {
-            (Some(translate), _) => translate(self, node),
+            (Some(translate), _) => {
+                let found = translate(self, node);
+                if MOVES.contains(&node.op.as_str()) {
+                    node.outputs.iter().for_each(|output| self.values.set_narrow(output, narrow));
+                }
+                found
+            }
             (None, Some(row)) => self.row(node, row),
             (None, None) => self.expect_known_ops(std::slice::from_ref(node)),
         }
@@ -230,9 +239,15 @@ impl<'m, 'r> Translation<'m, 'r> {
         Some(translated)
     }
 
+    /// The type of the operands, if the engine lacks it.
+    fn narrow(&self, node: &Node) -> Option<&'static Narrow> {
+        node.inputs.iter().find_map(|name| self.values.element(name)?.1)
+    }
+
     /// Translates a node by a row of the table.
     fn row(&mut self, node: &Node, row: &Row) -> Result<(), Diagnostic> {
         self.expect_fit(node, row)?;
+        let narrow = self.narrow(node);
         let mut template = Template { node, row, values: &mut self.values, first: None };
         for (output, result) in node.outputs.iter().zip(&row.results).filter(|(output, _)| !output.is_empty())
         {
@@ -241,7 +256,12 @@ impl<'m, 'r> Translation<'m, 'r> {
                 continue;
             }
             let expr = template.result(result)?;
+            let expr = narrow.map_or(expr.clone(), |narrow| narrow.kept(expr));
             let name = template.values.define(output, expr)?;
+            let is_carried = |narrow: &&Narrow| {
+                template.values.element(output).is_some_and(|(dtype, _)| dtype == narrow.carrier)
+            };
+            template.values.set_narrow(output, narrow.filter(is_carried));
             template.first.get_or_insert(name);
         }
         Ok(())

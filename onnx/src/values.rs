@@ -12,8 +12,9 @@ use crate::fault::unsupported;
 use crate::known::{Known, Number};
 use crate::literal::of_number;
 use crate::names::Names;
+use crate::narrow::Narrow;
 use crate::table::expression;
-use crate::tensor::Stored;
+use crate::tensor::{Element, Stored};
 
 /// A value of a model. At least one field is there.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,8 @@ struct Item {
     known: Option<Known>,
     stored: Option<Stored>,
     tensor: Option<(String, Type)>,
+    /// The type whose numbers it holds, if the engine lacks it.
+    narrow: Option<&'static Narrow>,
 }
 
 /// A parameter of the pipeline.
@@ -94,6 +97,18 @@ impl<'r> Values<'r> {
         item.tensor.as_ref().map(|(_, ty)| ty.clone()).or_else(|| stored.or(known).map(of))
     }
 
+    /// The element type of a value.
+    pub(crate) fn element(&self, name: &str) -> Option<Element> {
+        Some((self.type_of(name)?.dtype, self.items.get(name)?.narrow))
+    }
+
+    /// Says whose numbers the elements of a value are.
+    pub(crate) fn set_narrow(&mut self, name: &str, narrow: Option<&'static Narrow>) {
+        if let Some(item) = self.items.get_mut(name) {
+            item.narrow = narrow;
+        }
+    }
+
     /// Adds known numbers.
     pub(crate) fn add_known(&mut self, name: &str, known: Known) {
         self.items.insert(name.to_owned(), Item { known: Some(known), ..Item::default() });
@@ -103,14 +118,20 @@ impl<'r> Values<'r> {
     pub(crate) fn add_stored(&mut self, name: &str, stored: Stored) {
         let is_number = !stored.dtype.is_float() || stored.dims.is_empty();
         let known = if is_number { Known::of(&stored) } else { None };
-        self.items.insert(name.to_owned(), Item { known, stored: Some(stored), tensor: None });
+        let narrow = stored.narrow;
+        self.items.insert(name.to_owned(), Item { known, stored: Some(stored), tensor: None, narrow });
     }
 
     /// Adds an input of the pipeline.
-    pub(crate) fn add_input(&mut self, onnx: &str, name: &str, ty: Type) {
+    pub(crate) fn add_input(
+        &mut self,
+        onnx: &str,
+        name: &str,
+        (ty, narrow): (Type, Option<&'static Narrow>),
+    ) {
         self.draft.input(name, ty.clone());
         let tensor = Some((name.to_owned(), ty));
-        self.items.insert(onnx.to_owned(), Item { tensor, ..Item::default() });
+        self.items.insert(onnx.to_owned(), Item { tensor, narrow, ..Item::default() });
     }
 
     /// Lets a further name stand for a value.

@@ -61,7 +61,7 @@ fn constant(name: &str, given: &Given) -> Result<Stored, Failure> {
         _ => DType::I64,
     };
     let bytes = elements.iter().flat_map(bytes).collect();
-    Ok(Stored { dtype, dims: shape.clone(), bytes })
+    Ok(Stored::new(dtype, shape.clone(), bytes))
 }
 
 fn refused(path: &Path, fault: Diagnostic) -> Failure {

@@ -282,6 +282,14 @@ def casts():
     case("of truth values", "cast(a, dtype=f32)", [("bool", [False, True])], lambda x: x.double(), grad=False,
          dtype="f32")
     case("of integers", "cast(a, dtype=f32)", [("i32", [-3, 0, 7])], lambda x: x.double(), grad=False, dtype="f32")
+    halves = [1.0625, 1.1875, -0.3, 2.0**-10, 3 * 2.0**-10, 2.0**-17, -3 * 2.0**-17, 0.7, 100.0, -230.0, 0.0, nan]
+    for name, kind in [("e4m3fn", torch.float8_e4m3fn), ("e4m3fnuz", torch.float8_e4m3fnuz),
+                       ("e5m2", torch.float8_e5m2), ("e5m2fnuz", torch.float8_e5m2fnuz)]:
+        # PyTorch also rounds the gradient.
+        case(f"in {name}", f"small_float(a, format='{name}')", [("f32", halves)], lambda x: x.float().to(kind).double(),
+             grad=False)
+    case("beyond the largest", "small_float(a, format='e5m2', saturate=false)", [("f32", [61439.0, 61441.0, -1e30, inf])],
+         lambda x: x.float().to(torch.float8_e5m2).double())
 
 
 def activations():

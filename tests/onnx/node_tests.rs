@@ -32,10 +32,8 @@ fn tensors(folder: &Path, kind: &str) -> Result<Vec<(String, HostTensor)>, Strin
 
 /// The model. Inputs of integers become constants if shapes depend on them.
 fn imported(path: &Path, inputs: &[(String, HostTensor)]) -> Result<Model, String> {
-    let stored = |tensor: &HostTensor| Stored {
-        dtype: tensor.dtype(),
-        dims: tensor.shape().to_vec(),
-        bytes: tensor.bytes().to_vec().into(),
+    let stored = |tensor: &HostTensor| {
+        Stored::new(tensor.dtype(), tensor.shape().to_vec(), tensor.bytes().to_vec().into())
     };
     let import = |facts: &Facts| Engine::new().import(path, fs::read(path).unwrap(), facts);
     let ints = inputs.iter().filter(|(_, value)| value.dtype() == DType::I64);

@@ -18,6 +18,7 @@ mod masked_fill;
 mod rounding;
 mod select;
 mod shifts;
+mod small_float;
 mod special;
 mod threshold;
 mod trigonometric;
@@ -84,7 +85,7 @@ fn of_analysis() -> [OpForm; 26] {
 }
 
 /// Rounding, conversion, logic and choice.
-fn others() -> [OpForm; 28] {
+fn others() -> [OpForm; 29] {
     [
         rounding::floor(),
         rounding::ceil(),
@@ -95,6 +96,7 @@ fn others() -> [OpForm; 28] {
         detach::detach(),
         full_like::full_like(),
         cast::cast(),
+        small_float::small_float(),
         isnan::isnan(),
         isnan::isinf(),
         isnan::isfinite(),
