@@ -85,6 +85,22 @@ impl Node {
         }
     }
 
+    /// A number, or the default.
+    pub(crate) fn float(&self, name: &str, default: f64) -> f64 {
+        match self.attributes.get(name) {
+            Some(Attribute::Float(x)) => *x,
+            _ => default,
+        }
+    }
+
+    /// A word, or the default.
+    pub(crate) fn text<'n>(&'n self, name: &str, default: &'n str) -> &'n str {
+        match self.attributes.get(name) {
+            Some(Attribute::Text(text)) => text,
+            _ => default,
+        }
+    }
+
     /// A list of whole numbers.
     pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.attributes.get(name) {

@@ -192,6 +192,10 @@ impl Scope<'_> {
         let list = |found: Option<Vec<Number>>| found.map(Setting::List).ok_or_else(unclear);
         let number = |found: Option<Number>| found.map(Setting::Number).ok_or_else(unclear);
         match name {
+            "element" => {
+                let found = self.type_of(first)?.dtype;
+                Ok(Setting::Text(found.name().to_owned()))
+            }
             "shape" => Ok(Setting::List(shape.iter().map(Number::of).collect())),
             "rank" => Ok(Setting::Number(Number::Int(shape.len() as i64))),
             "extent" => number(shape.get(at(0)?).map(Number::of)),

@@ -2,71 +2,55 @@
 
 use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
-use engine_core::text::expr::Expr;
 
 use crate::attention::attention;
 use crate::fault::broken;
 use crate::known::{Known, Number};
 use crate::literal::{list, of_number};
 use crate::node::{Attribute, Node};
-use crate::recurrent;
-
-use crate::shapes;
+use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
 use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation, subgraph};
-use crate::values::extents;
+use crate::{pads, quantize, recurrent, resize, windows};
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Attention", attention),
+    ("AveragePool", windows::average_pool),
     ("Cast", cast),
     ("CastLike", cast),
+    ("CenterCropPad", pads::center_crop_pad),
+    ("Col2Im", windows::col2im),
     ("Constant", constant),
     ("ConstantOfShape", constant_of_shape),
+    ("Conv", windows::conv),
+    ("ConvInteger", quantize::conv_integer),
+    ("ConvTranspose", windows::conv_transpose),
+    ("DequantizeLinear", quantize::dequantize),
+    ("DynamicQuantizeLinear", quantize::dynamic),
     ("GRU", recurrent::gru),
     ("GatherND", gather_nd),
     ("If", branch),
+    ("LRN", windows::response_norm),
     ("LSTM", recurrent::lstm),
+    ("LpPool", windows::lp_pool),
+    ("MatMulInteger", quantize::matmul_integer),
+    ("MaxPool", windows::max_pool),
     ("OneHot", one_hot),
-    ("Pad", pad),
+    ("Pad", pads::pad),
+    ("QLinearConv", quantize::linear_conv),
+    ("QLinearMatMul", quantize::linear_matmul),
+    ("QuantizeLinear", quantize::quantize),
     ("Range", range),
+    ("Resize", resize::resize),
     ("ScatterND", scatter_nd),
     ("Shape", shape),
     ("Size", size),
     ("Slice", slice),
     ("Split", split),
+    ("Upsample", resize::upsample),
 ];
-
-/// The ops of this file whose results are elements of their first operand.
-pub(crate) const MOVES: &[&str] = &["GatherND", "Pad", "ScatterND", "Slice", "Split"];
-
-/// The most axes that one node cuts, pads or indexes.
-const MOST_AXES: usize = 64;
-
-/// The name of an operand, and its extents.
-fn operand<'n>(of: &Translation, node: &'n Node, at: usize) -> Result<(&'n str, Vec<Number>), Diagnostic> {
-    let found = node.input(at).and_then(|name| Some((name, extents(&of.values.type_of(name)?))));
-    found.ok_or_else(|| broken(format!("{} lacks an operand", node.describe()), "export the model again"))
-}
-
-/// The numbers of an operand, if it is there.
-fn numbers(of: &Translation, node: &Node, at: usize) -> Result<Option<Vec<Number>>, Diagnostic> {
-    let Some(name) = node.input(at) else { return Ok(None) };
-    let known = of.values.known(name).ok_or_else(|| {
-        node.fault(&format!("needs the numbers of `{name}`, which are not known at import"))
-    })?;
-    Ok(Some(known.elements.clone()))
-}
-
-fn ints(items: &[i64]) -> Vec<Number> {
-    items.iter().map(|&n| Number::Int(n)).collect()
-}
-
-fn axis(node: &Node, axis: i64, rank: usize) -> Result<usize, Diagnostic> {
-    shapes::axis(axis, rank, 0)
-        .ok_or_else(|| broken(format!("{} has no axis {axis}", node.describe()), "export the model again"))
-}
 
 fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let known = |dtype, dims, elements| Known { dtype, dims, elements };
@@ -182,18 +166,6 @@ fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     of.values.define(&node.outputs[0], expr).map(drop)
 }
 
-/// The numbers from one to another, whose distance is an extent.
-fn positions(start: &Number, end: &Number, dtype: DType) -> Option<Expr> {
-    let count = end.minus(start)?.dim()?;
-    let dtype = if dtype == DType::I32 { String::new() } else { format!(", dtype={dtype}") };
-    let numbers = format!("iota(shape=[{}]{dtype})", of_number(&Number::of(&count)));
-    match start {
-        Number::Int(0) => Some(expression(&numbers)),
-        Number::Int(n) => Some(expression(&format!("{numbers} + {n}"))),
-        _ => None,
-    }
-}
-
 /// `x[…, start:end:step, …]`. Ends beyond the operand are left out, and ends relative to an open extent are negative.
 fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let (name, shape) = operand(of, node, 0)?;
@@ -229,55 +201,6 @@ fn slice(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         false => drop(of.values.define(&node.outputs[0], expr)?),
     }
     Ok(())
-}
-
-/// A part along an axis; no expression if it is the whole. Nothing if the bounds are unclear.
-fn cut(
-    x: &Expr,
-    extent: &Number,
-    (start, end): (&Number, &Number),
-    along: usize,
-    step: i64,
-) -> Option<Option<Expr>> {
-    let (low, high) = (bound(start, extent), bound(end, extent));
-    // A slice that walks away from the end begins behind the last element, and one that walks to the front ends there.
-    let beyond = |at: Option<Option<i64>>, is_past: bool| match at {
-        Some(None) if is_past => extent.int().map(Some),
-        other => other,
-    };
-    if let (Some(low), Some(high)) = (beyond(low, step > 0), beyond(high, step < 0)) {
-        let low = low.filter(|&low| !(low == 0 && step > 0));
-        if (low, high, step) == (None, None, 1) {
-            return Some(None);
-        }
-        let mut text = format!("slice({x}");
-        if along != 0 {
-            text += &format!(", axis={along}");
-        }
-        for (name, value) in [("start", low), ("stop", high)] {
-            text += &value.map(|value| format!(", {name}={value}")).unwrap_or_default();
-        }
-        if step != 1 {
-            text += &format!(", step={step}");
-        }
-        return Some(Some(expression(&(text + ")"))));
-    }
-    let rows = positions(start, end, DType::I32).filter(|_| step == 1)?;
-    let axis = if along == 0 { String::new() } else { format!(", axis={along}") };
-    Some(Some(expression(&format!("index_select({x}, {rows}{axis})"))))
-}
-
-/// A bound as a number: from the front, or negative from the end. No number if it is behind the last element.
-fn bound(at: &Number, extent: &Number) -> Option<Option<i64>> {
-    match (at, extent) {
-        (Number::Int(at), Number::Int(extent)) if at >= extent => Some(None),
-        (Number::Int(at), _) if *at >= i64::from(i32::MAX) => Some(None),
-        (Number::Int(at), _) => Some(Some(*at)),
-        _ => match at.minus(extent)?.int()? {
-            n if n >= 0 => Some(None),
-            n => Some(Some(n)),
-        },
-    }
 }
 
 /// `Split(x, split)`: one part per result.
@@ -365,61 +288,6 @@ fn one_hot(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let marks = if axis == rank { marks } else { format!("permute({marks}, axes={})", list(&axes)) };
     let expr = format!("where({marks}, select({values}, index=1), select({values}, index=0))");
     of.values.define(&node.outputs[0], expression(&expr)).map(drop)
-}
-
-/// `Pad(x, pads, value, axes)` with one value; negative pads cut.
-fn pad(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    if !matches!(node.attributes.get("mode"), None | Some(Attribute::Text(_)))
-        || matches!(node.attributes.get("mode"), Some(Attribute::Text(mode)) if mode != "constant")
-    {
-        return Err(node.fault("pads otherwise than by a constant"));
-    }
-    let (name, shape) = operand(of, node, 0)?;
-    let pads = match node.ints("pads") {
-        Some(pads) => ints(pads),
-        None => numbers(of, node, 1)?.unwrap_or_default(),
-    };
-    let value = match node.attributes.get("value") {
-        Some(Attribute::Float(value)) => Some(Number::Float(*value)),
-        _ => numbers(of, node, 2)?.and_then(|found| found.first().cloned()),
-    };
-    let value = of_number(&value.unwrap_or(Number::Int(0)));
-    let axes = numbers(of, node, 3)?.unwrap_or_else(|| Number::vector(0..shape.len() as i64));
-    if axes.len() > MOST_AXES {
-        return Err(node.fault("pads too many axes"));
-    }
-    let dtype = of.values.type_of(name).map_or(DType::F32, |ty| ty.dtype);
-    let mut x = of.values.operand(name, None)?;
-    let mut extents = shape.clone();
-    for (at, along) in axes.iter().enumerate() {
-        let along = axis(node, along.int().unwrap_or(i64::MAX), shape.len())?;
-        let [before, after] = [at, axes.len() + at].map(|at| pads.get(at).and_then(Number::int));
-        let (Some(before), Some(after)) = (before, after) else {
-            return Err(node.fault("has pads that are not known at import"));
-        };
-        let bounds = (
-            &Number::Int(before.saturating_neg().max(0)),
-            &Number::Int(if after < 0 { after } else { i64::MAX }),
-        );
-        x = cut(&x, &extents[along], bounds, along, 1).flatten().unwrap_or(x);
-        extents[along] = extents[along]
-            .plus(&Number::Int(before.min(0).saturating_add(after.min(0))))
-            .ok_or_else(|| node.fault("cuts too much"))?;
-        let part = |n: i64| {
-            let mut shape = extents.clone();
-            shape[along] = Number::Int(n);
-            format!("full(value={value}, shape={}, dtype={dtype})", list(&shape))
-        };
-        let parts =
-            [(before > 0).then(|| part(before)), Some(x.to_string()), (after > 0).then(|| part(after))];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        if parts.len() > 1 {
-            x = expression(&format!("concat({}, axis={along})", parts.join(", ")));
-        }
-        let grown = Number::Int(before.max(0).saturating_add(after.max(0)));
-        extents[along] = extents[along].plus(&grown).ok_or_else(|| node.fault("grows too much"))?;
-    }
-    of.values.define(&node.outputs[0], x).map(drop)
 }
 
 /// A condition that is known at import.

@@ -169,6 +169,10 @@ impl Template<'_, '_> {
                 let extent = self.scope().setting(&Expr::new(args[0].span, call_of("extent", args)))?;
                 extent.expr().ok_or_else(|| self.fault("has no such extent".to_owned()))
             }
+            ("number", [value]) => {
+                let number = self.scope().setting(value)?;
+                number.expr().ok_or_else(|| self.fault(format!("lacks `{value}`")))
+            }
             ("count", [_]) => Ok(expression(&self.node.inputs.len().to_string())),
             ("flat", [value]) => {
                 let value = self.tensor(value, None)?;

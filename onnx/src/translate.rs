@@ -18,7 +18,6 @@ use crate::narrow::Narrow;
 use crate::node::{Attribute, Node};
 use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
 use crate::scope::Scope;
-use crate::special::MOVES;
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
@@ -28,6 +27,10 @@ use crate::values::Values;
 const MOST_CALLS: usize = 32;
 /// The most nodes of a model, those of branches included.
 const MOST_NODES: usize = 1 << 20;
+
+/// Ops without a row of the table whose results are elements of their first operand.
+const MOVES: &[&str] =
+    &["CenterCropPad", "GatherND", "MaxPool", "Pad", "Resize", "ScatterND", "Slice", "Split", "Upsample"];
 
 /// Translates a node.
 pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic>;

@@ -304,8 +304,131 @@ def images():
     case("AveragePool", x, opset=19, kernel_shape=[2, 2], pads=[1, 0, 1, 0], count_include_pad=1, title="counting")
 
 
+def windows():
+    x = rand(1, 2, 5, 4)
+    for rule in ["SAME_UPPER", "SAME_LOWER", "VALID"]:
+        case("Conv", x, rand(3, 2, 3, 2), opset=11, auto_pad=rule, strides=[2, 1], title=rule)
+        case("MaxPool", x, opset=12, kernel_shape=[2, 3], strides=[2, 2], auto_pad=rule, title=rule)
+        case("AveragePool", x, opset=11, kernel_shape=[3, 2], strides=[1, 2], auto_pad=rule, title=rule)
+    case("ConvTranspose", rand(1, 2, 3, 2), rand(2, 2, 3, 2), opset=11, strides=[2, 2], auto_pad="SAME_UPPER", title="same")
+    case("ConvTranspose", rand(1, 2, 3, 2), rand(2, 1, 3, 2), opset=11, strides=[2, 2], output_shape=[5, 4], title="of an extent")
+    for stride in [2, 3]:
+        case("MaxPool", x, opset=12, kernel_shape=[2, 2], strides=[stride, stride], ceil_mode=1, title=f"rounded up {stride}")
+        for counts in [0, 1]:
+            case("AveragePool", x, opset=19, kernel_shape=[2, 2], strides=[stride, stride], pads=[1, 0, 1, 1], ceil_mode=1,
+                 count_include_pad=counts, title=f"rounded up {stride}")
+    case("MaxPool", whole(1, 1, 4, 4, low=0, high=255, dtype=np.uint8), opset=12, kernel_shape=[2, 2], title="u8")
+    case("LpPool", x, opset=18, kernel_shape=[2, 2], p=3, pads=[1, 0, 0, 1])
+    case("LpPool", x, opset=11, kernel_shape=[3, 2], strides=[2, 2])
+    case("GlobalLpPool", x, opset=7, p=3)
+    case("LRN", rand(2, 5, 2, 3), opset=13, size=3, alpha=0.5, beta=0.6, bias=1.5)
+    case("Col2Im", rand(1, 8, 4), np.array([4, 3]), np.array([2, 2]), consts=(1, 2), opset=18, strides=[2, 1])
+    case("Col2Im", rand(2, 4, 9), np.array([3, 3]), np.array([2, 2]), consts=(1, 2), opset=18, pads=[1, 0, 0, 1], title="padded")
+    for mode in ["reflect", "edge", "wrap"]:
+        case("Pad", rand(3, 4), np.array([1, 0, 2, 3]), consts=(1,), opset=19, mode=mode, title=mode)
+    case("Pad", rand(3, 4), np.array([-1, 2, 1, -2]), consts=(1,), opset=13, mode="edge", title="cut and edge")
+    case("CenterCropPad", rand(5, 4), np.array([2, 7]), consts=(1,), opset=18)
+
+
+def resizing():
+    x, none = rand(1, 2, 4, 3), np.array([], np.float32)
+    sizes = lambda *items: (None, None, np.array(items, I))
+    scales = lambda *items: (None, np.array(items, np.float32))
+    for place in ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]:
+        for mode in ["nearest", "linear", "cubic"]:
+            for size in [(6, 5), (3, 2)]:
+                case("Resize", x, *sizes(1, 2, *size), consts=(3,), opset=19, mode=mode, coordinate_transformation_mode=place, title=f"{mode} {place} {size}")
+    for nearest in ["floor", "ceil", "round_prefer_ceil"]:
+        case("Resize", x, *sizes(1, 2, 7, 5), consts=(3,), opset=13, nearest_mode=nearest, title=nearest)
+    case("Resize", x, none, np.array([1, 1, 2, 3], np.float32), consts=(1, 2), opset=11, title="scales")
+    case("Resize", x, np.array([1, 1, 2, 2], np.float32), consts=(1,), opset=10, title="scales")
+    case("Resize", x, *scales(1.5, 2.0), consts=(2,), opset=18, axes=[2, 3], mode="linear", title="axes")
+    case("Resize", rand(1, 1, 6, 6), *sizes(1, 1, 3, 4), consts=(3,), opset=18, mode="linear", antialias=1, title="smooth")
+    case("Resize", rand(1, 1, 6, 6), *sizes(1, 1, 3, 2), consts=(3,), opset=18, mode="cubic", antialias=1, title="smooth")
+    case("Resize", x, *sizes(1, 2, 6, 5), consts=(3,), opset=18, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1, title="without the outside")
+    part = np.array([0, 0, -0.2, 0.1, 1, 1, 0.9, 1.3], np.float32)
+    case("Resize", x, part, None, np.array([1, 2, 5, 4]), consts=(1, 3), opset=18, mode="linear", coordinate_transformation_mode="tf_crop_and_resize",
+         extrapolation_value=7.0, title="of a part")
+    case("Upsample", x, np.array([1, 1, 2, 3], np.float32), consts=(1,), opset=9)
+    case("Upsample", rand(1, 1, 3, 4), opset=7, scales=[1.0, 1.0, 2.0, 2.0], mode="linear")
+
+
+def quantised():
+    f = lambda *items: np.array(items, np.float32)
+    x = np.array([[0.0, 2.5, -3.1, 700.0], [1e9, -1e9, 0.25, -0.35]], np.float32)
+    for dtype in [np.uint8, np.int8, np.uint16, np.int16]:
+        zero = np.array(3, dtype)
+        case("QuantizeLinear", x, np.array(0.5, np.float32), zero, opset=21, title=str(dtype.__name__))
+        case("DequantizeLinear", whole(2, 4, low=0, high=100).astype(dtype), np.array(0.5, np.float32), zero, opset=21, title=str(dtype.__name__))
+    case("QuantizeLinear", x, f(0.5, 2.0), np.array([1, -2], np.int8), opset=13, axis=0, title="rows")
+    case("QuantizeLinear", x, f(0.5), consts=(1,), opset=10, title="without zero")
+    case("DequantizeLinear", whole(2, 3, low=-99, high=99).astype(np.int8), f(0.5, 2.0, 0.1), np.array([1, -2, 0], np.int8), consts=(1, 2), opset=13, axis=-1, title="columns")
+    case("DequantizeLinear", whole(2, 3, low=-99, high=99).astype(np.int32), np.array(0.5, np.float32), opset=13, title="i32")
+    case("DequantizeLinear", whole(4, 2, low=0, high=99).astype(np.uint8), positive(2, 2), whole(2, 2, low=0, high=9).astype(np.uint8), opset=21, axis=0, block_size=2, title="blocks")
+    case("DynamicQuantizeLinear", rand(2, 3), opset=11, n=3)
+    case("DynamicQuantizeLinear", positive(5), opset=11, n=3)
+    a, b = whole(2, 3, low=0, high=255).astype(np.uint8), whole(3, 4, low=-128, high=127).astype(np.int8)
+    case("MatMulInteger", a, b, np.array(7, np.uint8), np.array([1, -2, 3, 4], np.int8), opset=10)
+    case("MatMulInteger", a, b, opset=10, title="without zeros")
+    case("QLinearMatMul", a, np.array(0.02, np.float32), np.array(7, np.uint8), b, f(0.01, 0.02, 0.03, 0.04), np.array([1, -2, 3, 4], np.int8), np.array(0.1, np.float32), np.array(100, np.uint8), opset=10)
+    image, w = whole(1, 2, 4, 4, low=0, high=255).astype(np.uint8), whole(3, 2, 3, 3, low=-128, high=127).astype(np.int8)
+    unsigned = whole(3, 2, 3, 3, low=0, high=255).astype(np.uint8)
+    case("ConvInteger", image, unsigned, np.array(7, np.uint8), np.array(2, np.uint8), consts=(1, 2, 3), opset=10, pads=[1, 1, 1, 1])
+    case("QLinearConv", image, np.array(0.02, np.float32), np.array(7, np.uint8), w, f(0.01, 0.02, 0.03), np.array([0, 0, 0], np.int8), np.array(0.4, np.float32), np.array(100, np.uint8),
+         whole(3, low=-999, high=999).astype(np.int32), consts=(1, 2, 3, 4, 5, 6, 7, 8), opset=10, strides=[2, 2])
+
+
+def narrow():
+    for dtype in [np.int8, np.uint8, np.int16, np.uint16]:
+        info = np.iinfo(dtype)
+        x, name = whole(6, low=info.min, high=info.max).astype(dtype), dtype.__name__
+        for to in [TensorProto.FLOAT, TensorProto.INT64]:
+            case("Cast", x, opset=13, to=to, title=f"{name} {to}")
+        case("Cast", whole(6, low=-99999, high=99999), opset=13, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), title=f"to {name}")
+        if dtype in [np.int8, np.uint8]:
+            y = whole(6, low=info.min, high=info.max).astype(dtype)
+            for op in ["Add", "Sub", "Mul", "Max", "Min", "Mod"]:
+                case(op, x, np.maximum(y, 1) if op == "Mod" else y, opset=14, title=name)
+            case("Clip", x, np.array(-5 if info.min else 5, dtype), opset=13, consts=(1,), title=name)
+            case("Where", truth(6), x, y, opset=16, title=name)
+            case("Transpose", x.reshape(2, 3), opset=13, title=name)
+    case("Abs", np.array([-128, -1, 5], np.int8), opset=13, title="the smallest i8")
+    case("Neg", np.array([-128, -1, 5], np.int8), opset=13, title="the smallest i8")
+    for op in ["BitwiseAnd", "BitwiseOr", "BitwiseXor"]:
+        case(op, whole(6, low=-99, high=99).astype(np.int16), whole(6, low=-99, high=99).astype(np.int16), opset=18, title="i16")
+        case(op, whole(6, low=0, high=255).astype(np.uint8), whole(6, low=0, high=255).astype(np.uint8), opset=18, title="u8")
+    case("BitwiseNot", whole(6, low=0, high=65535).astype(np.uint16), opset=18, title="u16")
+    case("BitwiseNot", whole(6, low=-99, high=99).astype(np.int32), opset=18)
+    for direction in ["LEFT", "RIGHT"]:
+        case("BitShift", whole(6, low=0, high=255).astype(np.uint8), whole(6, low=0, high=8).astype(np.uint8), opset=11, direction=direction)
+    x = np.concatenate([rand(6), np.array([1e9, -1e9, 0.001, -0.002, np.nan, np.inf, 17.0, 464.0, 465.0], np.float32)])
+    for to in [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ]:
+        for saturate in [0, 1]:
+            small = helper.make_node("Cast", ["x"], ["s"], to=to, saturate=saturate)
+            back = helper.make_node("Cast", ["s"], ["y"], to=TensorProto.FLOAT)
+            run(f"Cast {to} {saturate}", [small, back], {"x": x}, ["y"], 19, {})
+
+
+def others():
+    case("Asin", np.array([-1, -0.5, 0, 0.75, 1, 2], np.float32), opset=7)
+    case("Acos", np.array([-1, -0.5, 0, 0.75, 1, 2], np.float32), opset=7)
+    case("Atan", rand(5), opset=7)
+    case("Einsum", rand(2, 3, 4), rand(4, 3), opset=12, equation="bij,jk->bik")
+    case("Einsum", rand(3, 3), opset=12, equation="ii->i")
+    case("Clip", rand(5), opset=13, title="without bounds")
+    case("EyeLike", rand(3, 4), opset=9, k=1)
+    case("EyeLike", rand(3, 2), opset=9, k=-1, dtype=TensorProto.INT64)
+    for op in ["HannWindow", "HammingWindow", "BlackmanWindow"]:
+        case(op, np.array(7), consts=(0,), opset=17)
+        case(op, np.array(6), consts=(0,), opset=17, periodic=0)
+    for exclusive in [0, 1]:
+        for reverse in [0, 1]:
+            case("CumSum", rand(2, 4), np.array(1), consts=(1,), opset=14, exclusive=exclusive, reverse=reverse, title="modes")
+
+
 if __name__ == "__main__":
-    for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images]:
+    for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
+                   windows, resizing, quantised, narrow, others]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")

@@ -157,14 +157,14 @@ fn parts_without_a_translation_are_named() {
     let nodes = vec![
         node("Softmaxx", &["x"], "b"),
         other,
-        node("Resize", &["x", "x"], "y"),
-        node("Resize", &["x", "x"], "z"),
+        node("Unique", &["x", "x"], "y"),
+        node("Unique", &["x", "x"], "z"),
     ];
     refused(
         &model(nodes, vec![]),
         Code::E0508,
         expect![
-            "node `b` (Softmaxx): the op Softmaxx of the domain ai.onnx has no translation in opset 17; the nearest known op is Softmax; 2 more ops are missing: Resize (2), Frobnicate (1)"
+            "node `b` (Softmaxx): the op Softmaxx of the domain ai.onnx has no translation in opset 17; the nearest known op is Softmax; 2 more ops are missing: Unique (2), Frobnicate (1)"
         ],
     );
     let strings = Model {

@@ -31,8 +31,11 @@ pub fn tensor(recorded: &Json) -> HostTensor {
     let dtype = match recorded["dtype"].as_str().unwrap() {
         "float32" => DType::F32,
         "float64" => DType::F64,
-        "int64" => DType::I64,
-        "int32" => DType::I32,
+        "int64" | "uint64" => DType::I64,
+        // The engine lacks the narrow ones; i32 carries them.
+        "int32" | "int16" | "uint16" | "int8" => DType::I32,
+        "uint8" => DType::U8,
+        "float16" => DType::F16,
         "bool" => DType::Bool,
         other => panic!("{other}"),
     };

@@ -30,16 +30,21 @@ fn tensors(folder: &Path, kind: &str) -> Result<Vec<(String, HostTensor)>, Strin
     files.map(read).collect()
 }
 
-/// The model. Inputs of integers become constants if shapes depend on them.
+/// The model. Inputs become constants if shapes depend on them: those of integers, or all of at most one axis.
 fn imported(path: &Path, inputs: &[(String, HostTensor)]) -> Result<Model, String> {
     let stored = |tensor: &HostTensor| {
         Stored::new(tensor.dtype(), tensor.shape().to_vec(), tensor.bytes().to_vec().into())
     };
     let import = |facts: &Facts| Engine::new().import(path, fs::read(path).unwrap(), facts);
-    let ints = inputs.iter().filter(|(_, value)| value.dtype() == DType::I64);
-    let values = ints.map(|(name, value)| (name.clone(), stored(value))).collect();
-    let fixed = Facts { values, ..Facts::default() };
-    import(&Facts::default()).or_else(|_| import(&fixed)).map_err(|fault| fault.message)
+    let fixed = |is_fixed: &dyn Fn(&HostTensor) -> bool| {
+        let known = inputs.iter().filter(|(_, value)| is_fixed(value));
+        let values = known.map(|(name, value)| (name.clone(), stored(value))).collect();
+        import(&Facts { values, ..Facts::default() })
+    };
+    let free = fixed(&|_| false);
+    let free = free.or_else(|_| fixed(&|value| value.dtype() == DType::I64));
+    // Numbers and lists may settle shapes: the scales of `Resize`, the bounds of `Range`.
+    free.or_else(|_| fixed(&|value| value.shape().len() <= 1)).map_err(|fault| fault.message)
 }
 
 fn outcome(folder: &Path) -> Outcome {
