@@ -13,3 +13,5 @@ mod models;
 mod node_tests;
 #[path = "onnx/ops.rs"]
 mod ops;
+#[path = "common/present.rs"]
+mod present;

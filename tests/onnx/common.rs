@@ -2,12 +2,13 @@
 
 use engine::core::compile::Options;
 use engine::core::ir::DType;
-use engine::devices::{self, Choice};
 use engine::runtime::data::source::LoadContext;
+use engine::runtime::device::Device;
 use engine::runtime::tensor::HostTensor;
 use engine::{Engine, Model};
 use indexmap::IndexMap;
 use serde_json::Value as Json;
+use std::sync::Arc;
 
 /// The difference that is allowed, beside the size of the number.
 const TOLERANCE: f64 = 1e-4;
@@ -45,9 +46,10 @@ pub fn tensor(recorded: &Json) -> HostTensor {
     HostTensor::from_slice(&shape, &elements).unwrap().cast(dtype).unwrap()
 }
 
-/// The outputs of an imported model on the CPU, by their names in the model.
+/// The outputs of an imported model on a device, by their names in the model.
 pub fn outputs(
     model: Model,
+    device: Arc<dyn Device>,
     inputs: &IndexMap<String, HostTensor>,
     options: Options,
 ) -> Result<IndexMap<String, HostTensor>, String> {
@@ -56,7 +58,6 @@ pub fn outputs(
     let extents = model.extents(shapes);
     let program =
         engine.read("model.ron", &model.text(None, &extents)).map_err(|faults| faults.to_string())?;
-    let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
     let data = LoadContext::offline_in(std::path::Path::new("tests"));
     let names = model.outputs().to_vec();
     let nodes: Vec<_> = names.iter().map(|(_, node)| node.as_str().into()).collect();

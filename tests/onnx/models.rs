@@ -1,12 +1,15 @@
 //! Models as PyTorch exports them (`tests/examples/onnx_models.py`). `ENGINE_ONNX_MODELS` names a folder with large ones.
 
 use super::common::{compare, outputs, tensor};
+use super::present::{cpu, gpus};
 use engine::core::compile::Options;
+use engine::runtime::device::Device;
 use engine::{Engine, Facts, Model};
 use expect_test::expect_file;
 use serde_json::Value as Json;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 fn imported(path: &Path) -> Model {
     let model = Engine::new().import(path, fs::read(path).unwrap(), &Facts::default());
@@ -14,13 +17,13 @@ fn imported(path: &Path) -> Model {
 }
 
 /// Compares all recorded models of a folder with onnxruntime.
-fn expect_results(folder: &Path, recorded: &str, options: &Options) {
+fn expect_results(folder: &Path, recorded: &str, device: &Arc<dyn Device>, options: &Options) {
     let cases: Vec<Json> = serde_json::from_str(recorded).unwrap();
     for case in &cases {
         let name = case["model"].as_str().unwrap();
         let inputs = case["inputs"].as_object().unwrap();
         let inputs = inputs.iter().map(|(name, recorded)| (name.clone(), tensor(recorded))).collect();
-        let found = outputs(imported(&folder.join(name)), &inputs, options.clone());
+        let found = outputs(imported(&folder.join(name)), Arc::clone(device), &inputs, options.clone());
         let found = found.unwrap_or_else(|fault| panic!("{name}: {fault}"));
         for (output, recorded) in case["outputs"].as_object().unwrap() {
             compare(&found[output], recorded).unwrap_or_else(|fault| panic!("{name}: {output}: {fault}"));
@@ -28,19 +31,24 @@ fn expect_results(folder: &Path, recorded: &str, options: &Options) {
     }
 }
 
-fn recorded_models(options: &Options) {
+fn recorded_models(device: &Arc<dyn Device>, options: &Options) {
     let recorded = include_str!("../examples/onnx_models.json");
-    expect_results(Path::new("tests/examples/onnx"), recorded, options);
+    expect_results(Path::new("tests/examples/onnx"), recorded, device, options);
 }
 
 #[test]
 fn models_of_pytorch_compute_the_results_of_onnxruntime() {
-    recorded_models(&Options::default());
+    recorded_models(&cpu(2), &Options::default());
+}
+
+#[test]
+fn gpus_compute_the_same_results() {
+    gpus().iter().for_each(|device| recorded_models(device, &Options::default()));
 }
 
 #[test]
 fn unfused_models_compute_the_same_results() {
-    recorded_models(&Options { fuse: false, ..Options::default() });
+    recorded_models(&cpu(2), &Options { fuse: false, ..Options::default() });
 }
 
 #[test]
@@ -51,7 +59,8 @@ fn large_models_compute_the_results_of_onnxruntime() {
     };
     let folder = Path::new(&folder);
     let recorded = fs::read_to_string(folder.join("onnx_models.json")).unwrap();
-    expect_results(folder, &recorded, &Options::default());
+    expect_results(folder, &recorded, &cpu(2), &Options::default());
+    expect_results(folder, &recorded, &cpu(2), &Options { fuse: false, ..Options::default() });
 }
 
 #[test]

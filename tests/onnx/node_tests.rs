@@ -2,6 +2,7 @@
 //! `onnx/backend/test/data`; without it, the test is skipped and says so.
 
 use super::common::{difference, outputs};
+use super::present::cpu;
 use engine::core::compile::Options;
 use engine::core::ir::DType;
 use engine::runtime::tensor::HostTensor;
@@ -54,22 +55,30 @@ fn outcome(folder: &Path) -> Outcome {
         (Ok(inputs), Ok(expected)) => (inputs, expected),
         (Err(fault), _) | (_, Err(fault)) => return Outcome::Unsupported(fault),
     };
-    let model = match imported(&path, &inputs) {
+    let faults = [true, false].into_iter().map(|fuse| computed(&path, &inputs, &expected, fuse));
+    faults.reduce(|first, second| if matches!(first, Outcome::Passed) { second } else { first }).unwrap()
+}
+
+type Named = (String, HostTensor);
+
+/// Compares the results of a model, with or without fusion.
+fn computed(path: &Path, inputs: &[Named], expected: &[Named], fuse: bool) -> Outcome {
+    let model = match imported(path, inputs) {
         Ok(model) => model,
         Err(fault) => return Outcome::Unsupported(fault),
     };
     let text = model.text(None, &[]);
-    let named: IndexMap<String, HostTensor> = inputs.into_iter().collect();
+    let named: IndexMap<String, HostTensor> = inputs.iter().cloned().collect();
     let known = model.inputs().map(|name| (name.to_owned(), named.get(name).cloned()));
     let Some(given) = known.map(|(name, value)| Some((name, value?))).collect::<Option<IndexMap<_, _>>>()
     else {
         return Outcome::Failed(format!("its inputs have other names\n{text}"));
     };
-    let found = match outputs(model, &given, Options::default()) {
+    let found = match outputs(model, cpu(2), &given, Options { fuse, ..Options::default() }) {
         Ok(found) => found,
         Err(fault) => return Outcome::Failed(format!("{fault}\n{text}")),
     };
-    let fault = |(name, expected): &(String, HostTensor)| match found.get(name) {
+    let fault = |(name, expected): &Named| match found.get(name) {
         Some(found) => difference(found, expected, 1e-3),
         None => Some(format!("there is no output `{name}`")),
     };

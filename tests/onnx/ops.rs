@@ -1,6 +1,7 @@
 //! Models of one op (`tests/examples/onnx_ops.py`).
 
 use super::common::{bytes, compare, outputs, tensor};
+use super::present::cpu;
 use engine::core::compile::Options;
 use engine::{Engine, Facts};
 use serde_json::Value as Json;
@@ -18,7 +19,7 @@ fn fault_of(case: &Json) -> Option<String> {
     let text = model.text(None, &[]);
     let inputs = case["inputs"].as_object().unwrap();
     let inputs = inputs.iter().map(|(name, recorded)| (name.clone(), tensor(recorded))).collect();
-    let found = match outputs(model, &inputs, Options::default()) {
+    let found = match outputs(model, cpu(2), &inputs, Options::default()) {
         Ok(found) => found,
         Err(fault) => return Some(format!("{fault}\n{text}")),
     };
