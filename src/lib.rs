@@ -20,6 +20,7 @@ pub mod cli;
 
 pub mod devices;
 
+mod export;
 mod import;
 
 mod layers;

@@ -7,6 +7,8 @@ mod bad_input;
 mod common;
 #[path = "onnx/documents.rs"]
 mod documents;
+#[path = "onnx/export.rs"]
+mod export;
 #[path = "onnx/models.rs"]
 mod models;
 #[path = "onnx/node_tests.rs"]

@@ -5,9 +5,12 @@
 //! functions (`special`). Values that are known at import, such as shapes, are computed here (`known`, `fold`), with open
 //! extents as names. Each expression is typed at once (`values`), so the translation of the next node sees its extents.
 //!
+//! In the other direction, the primitives of a graph become nodes of a model (`export`).
+//!
 //! **Invariant:** no input makes the importer panic, or allocate more than a small multiple of the file.
 
 mod attention;
+mod export;
 mod fault;
 mod fold;
 mod functions;
@@ -35,6 +38,7 @@ mod values;
 mod windows;
 mod write;
 
+pub use export::{EXPORTED_START, export};
 pub use model::{Facts, Imported, NEWEST_OPSET, OLDEST_OPSET, import, ops};
 pub use narrow::Narrow;
 pub use tensor::Stored;

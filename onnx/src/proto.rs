@@ -10,6 +10,8 @@ pub(crate) const EXTERNAL: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ModelProto {
+    #[prost(int64, tag = "1")]
+    pub(crate) ir_version: i64,
     #[prost(string, tag = "2")]
     pub(crate) producer_name: String,
     #[prost(message, optional, tag = "7")]

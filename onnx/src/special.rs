@@ -237,19 +237,28 @@ fn split(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The parts of index vectors, one for each leading axis of the data.
+/// The parts of index vectors, one for each leading axis of the data. Those of batch axes are the places there.
 fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic> {
-    if node.int("batch_dims", 0) != 0 {
-        return Err(node.fault("has batch axes"));
-    }
     let (name, shape) = operand(of, node, 1)?;
     let n = shape
         .last()
         .and_then(Number::int)
         .filter(|n| (1..=MOST_AXES as i64).contains(n))
         .ok_or_else(|| node.fault("has indices of open length"))?;
+    let n_batch = node.int("batch_dims", 0);
+    if !(0..shape.len() as i64).contains(&n_batch) {
+        return Err(broken(format!("{} has too many batch axes", node.describe()), "export the model again"));
+    }
+    let dtype = of.values.type_of(name).map_or(DType::I64, |ty| ty.dtype);
+    let place = |axis: usize| {
+        let mut extents = vec![Number::Int(1); shape.len() - 1];
+        extents[axis] = shape[axis].clone();
+        format!("iota(shape={}, axis={axis}, dtype={dtype})", list(&extents))
+    };
+    let places: Vec<String> = (0..n_batch as usize).map(place).collect();
     let indices = of.values.operand(name, None)?;
-    Ok((0..n).map(|at| format!("select({indices}, axis=-1, index={at})")).collect())
+    let picked = (0..n).map(|at| format!("select({indices}, axis=-1, index={at})"));
+    Ok(places.into_iter().chain(picked).collect())
 }
 
 fn gather_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {

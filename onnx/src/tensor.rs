@@ -197,6 +197,11 @@ fn inside(folder: Option<&Path>, location: &str, what: &str) -> Result<PathBuf, 
     if real.starts_with(home) { Ok(real) } else { Err(outside()) }
 }
 
+/// The number of an element type in `TensorProto.DataType`.
+pub(crate) fn number_of(dtype: DType) -> i32 {
+    TYPES.iter().position(|name| *name == dtype.name()).map_or(0, |number| number as i32)
+}
+
 /// The element type of a number of `TensorProto.DataType`, if the engine has it.
 pub(crate) fn dtype_from(number: i64) -> Option<DType> {
     DType::from_name(TYPES.get(usize::try_from(number).ok()?)?)

@@ -1,8 +1,10 @@
 //! The arguments of the command line.
 
+mod export;
 mod import;
 mod shared;
 
+pub(super) use export::ExportArgs;
 pub(super) use import::ImportArgs;
 pub(super) use shared::ForceArgs;
 
@@ -82,6 +84,8 @@ pub(super) enum Command {
     Profile(ProfileArgs),
     /// Make a graph and a file of weights of an ONNX model
     Import(ImportArgs),
+    /// Write nodes of a graph as an ONNX model
+    Export(ExportArgs),
     /// Make a graph or a plugin to start from
     New(NewArgs),
     /// Print the completions of a shell: source <(engine completions bash)

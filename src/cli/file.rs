@@ -32,6 +32,12 @@ pub(super) const GRAPH: Format = Format {
     is_own: |file| starts_with(file, IMPORTED_START.as_bytes()),
     into_special: true,
 };
+/// The format of exported models.
+pub(super) const MODEL: Format = Format {
+    name: "an exported model",
+    is_own: |file| starts_with(file, engine_onnx::EXPORTED_START),
+    into_special: true,
+};
 /// The format of dumped arrays.
 pub(super) const ARRAY: Format =
     Format { name: "an array", is_own: |file| starts_with(file, npy::MAGIC), into_special: false };

@@ -31,6 +31,7 @@ mod devices;
 mod help;
 mod ops;
 
+mod export;
 mod file;
 mod html;
 mod import;
@@ -86,6 +87,7 @@ fn dispatch(engine: Engine, command: Command) -> Result<(), Failure> {
         Command::Data(args) => data::data(&engine.sources, &args),
         Command::Selftest(args) => selftest::selftest(engine, &args),
         Command::Import(args) => import::import(&engine, &args),
+        Command::Export(args) => export::export(engine, &args),
         Command::New(args) => new::new(&args),
         Command::Completions(args) => help::completions(&args),
         Command::Help(args) => help::help(&engine.registry, &args),

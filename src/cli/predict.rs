@@ -33,7 +33,7 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
     let Engine { mut registry, sources } = engine;
     let opened = open_for(&args.graph, &given(&args.input), &mut registry)?;
     let (name, stage) = predict_stage(&opened)?;
-    expect_checkpoint(&opened, args)?;
+    expect_checkpoint(&opened, args.load.as_deref())?;
     let fed = prediction(&opened.pipeline, stage)
         .map_err(|issue| opened.stage_failure(name, &StageFault(issue)))?;
     let files = files_of_inputs(&args.input, &opened.pipeline, &fed)?;
@@ -117,7 +117,11 @@ fn load_stages(opened: &Opened) -> impl Iterator<Item = &LoadStage> {
 }
 
 /// Loads the parameters from a file, or without one as the `Load` stages of the pipeline do. Returns remarks.
-fn loaded(opened: &Opened, session: &mut Session, path: Option<&Path>) -> Result<Vec<String>, Failure> {
+pub(super) fn loaded(
+    opened: &Opened,
+    session: &mut Session,
+    path: Option<&Path>,
+) -> Result<Vec<String>, Failure> {
     if let Some(path) = path {
         return Ok(session.load(path)?);
     }
@@ -133,9 +137,8 @@ fn loaded(opened: &Opened, session: &mut Session, path: Option<&Path>) -> Result
 }
 
 /// Fails if there are parameters but no checkpoint, since they would have their initial values.
-fn expect_checkpoint(opened: &Opened, args: &PredictArgs) -> Result<(), Failure> {
-    let has_values =
-        args.load.is_some() || !opened.weights.is_empty() || load_stages(opened).next().is_some();
+pub(super) fn expect_checkpoint(opened: &Opened, load: Option<&Path>) -> Result<(), Failure> {
+    let has_values = load.is_some() || !opened.weights.is_empty() || load_stages(opened).next().is_some();
     match !has_values && !opened.pipeline.params.is_empty() {
         true => {
             Err(Failure::graph("the pipeline has parameters; `--load CKPT` gives them their trained values"))

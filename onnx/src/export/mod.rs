@@ -1,0 +1,103 @@
+//! A graph as an ONNX model: each primitive becomes one op of ONNX or a few.
+
+mod scalar;
+mod tensor;
+mod writer;
+
+use engine_core::diag::Diagnostic;
+use engine_core::ir::{Call, Graph, InputKind, Node, NodeOp, Value};
+use engine_core::lower::primitives;
+use engine_core::op::Registry;
+use engine_core::rules::{Settings, simplify};
+
+use crate::fault::unsupported;
+use crate::known::{Known, Number};
+use crate::tensor::Stored;
+use writer::Writer;
+
+/// The first bytes of exported models: the version of the format, and the producer.
+pub const EXPORTED_START: &[u8] = b"\x08\x08\x12\x06engine";
+
+/// Writes a bound graph as a model. `weight` gives the values of parameters and state by their names.
+///
+/// # Errors
+/// If a node has no counterpart in ONNX, or the model would have more bytes than protobuf allows.
+pub fn export(
+    graph: &Graph,
+    registry: &Registry,
+    weight: &dyn Fn(&str) -> Option<Stored>,
+) -> Result<Vec<u8>, Diagnostic> {
+    let graph = simplify(&primitives(graph, registry), &Settings::default());
+    let mut writer = Writer::new(&graph);
+    for (id, node) in graph.nodes.iter().enumerate() {
+        written(&mut writer, (id, node), weight)?;
+    }
+    writer.finish()
+}
+
+fn written(
+    writer: &mut Writer,
+    (id, node): (usize, &Node),
+    weight: &dyn Fn(&str) -> Option<Stored>,
+) -> Result<(), Diagnostic> {
+    let value = Value::of(id);
+    let ty = &node.outputs[0].ty;
+    match &node.op {
+        NodeOp::Input(InputKind::Data) => writer.input(value),
+        NodeOp::Input(InputKind::Step) => {
+            let first = Known { dtype: ty.dtype, dims: vec![], elements: vec![Number::Int(0)] };
+            let first = writer.constant(first);
+            writer.set_narrow(value, first);
+        }
+        NodeOp::Input(_) => {
+            let stored = weight(node.name()).ok_or_else(|| without(node, "has no value"))?;
+            writer.weight(value, stored);
+        }
+        NodeOp::Const(literal) => {
+            let number = writer::number(literal);
+            let known = Known { dtype: ty.dtype, dims: vec![], elements: vec![number] };
+            let name = writer.constant(known);
+            writer.set_narrow(value, name);
+        }
+        NodeOp::Scalar(op) => scalar::scalar(writer, (value, node), op)?,
+        NodeOp::Iota { axis } => {
+            let n = ty.extents()[*axis];
+            let mut dims = vec![1; ty.rank()];
+            dims[*axis] = n;
+            let elements = Number::vector(0..n as i64);
+            let name = writer.constant(Known { dtype: ty.dtype, dims, elements });
+            writer.set_narrow(value, name);
+        }
+        // ONNX leaves it to the runtime what becomes of a wrong index.
+        NodeOp::Check(_) => writer.same(value, node.inputs[0]),
+        NodeOp::View(view) => tensor::view(writer, (value, node), view),
+        NodeOp::Reduce { monoid, axes } => tensor::reduce(writer, (value, node), *monoid, axes),
+        NodeOp::Scan { monoid, axis } => tensor::scan(writer, (value, node), *monoid, *axis)?,
+        NodeOp::Gather { axis, batch } => tensor::gather(writer, (value, node), *axis, *batch),
+        NodeOp::Scatter { axis, batch, combine } => {
+            tensor::scatter(writer, (value, node), (*axis, *batch), *combine);
+        }
+        NodeOp::Contract(contract) => tensor::contract(writer, (value, node), contract),
+        NodeOp::Call(Call { op, attrs }) => match op.name() {
+            "topk_rows" if !attrs.bool("pad") => {
+                tensor::top(writer, (id, node), attrs.int("k"), attrs.bool("largest"));
+            }
+            "sort_rows" => {
+                let n = ty.extents().last().map_or(1, |&n| n as i64);
+                tensor::top(writer, (id, node), n, attrs.bool("descending"));
+            }
+            other => {
+                return Err(without(node, &format!("calls `{other}`, which has no counterpart in ONNX")));
+            }
+        },
+        NodeOp::Random { .. } => return Err(without(node, "draws random bits, which ONNX cannot repeat")),
+        NodeOp::Map(_) | NodeOp::Loop { .. } | NodeOp::Cond => {
+            return Err(without(node, "has no counterpart in ONNX"));
+        }
+    }
+    Ok(())
+}
+
+fn without(node: &Node, fact: &str) -> Diagnostic {
+    unsupported(format!("the node `{}` {fact}", node.name()), "export an output that does not depend on it")
+}
