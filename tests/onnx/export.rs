@@ -1,16 +1,20 @@
 //! Graphs that become ONNX models. An exported model that is imported again computes what onnxruntime has recorded for the
 //! first one. `tests/examples/onnx_exports.py` runs exported models in onnxruntime.
 
-use super::common::{compare, outputs, tensor};
+use super::common::{compare, difference, outputs, tensor};
 use super::present::cpu;
 use engine::core::compile::Options;
 use engine::core::diag::Code;
 use engine::core::ir::Symbol;
+use engine::core::op::{Example, Registry};
+use engine::core::oracle::OracleTensor;
+use engine::core::testing;
 use engine::runtime::tensor::HostTensor;
 use engine::{Engine, Facts};
 use expect_test::{Expect, expect};
 use indexmap::IndexMap;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -53,6 +57,90 @@ fn exported_models_compute_the_same_results() {
         let fault = fault_of(&model, case);
         assert!(fault.is_none(), "{name}: {}", fault.unwrap_or_default());
     }
+}
+
+/// The exported model of an example of an op, and its operands and results. Only the reason, if ONNX lacks a part of it.
+fn exported(example: &Example, registry: &Registry) -> Result<(Vec<u8>, testing::Case), String> {
+    let case = testing::case(example, registry).unwrap();
+    let bytes = engine_onnx::export(&case.graph, registry, &|_| None).map_err(|fault| fault.message)?;
+    Ok((bytes, case))
+}
+
+fn host(tensor: &OracleTensor) -> HostTensor {
+    let elements = HostTensor::from_slice(&tensor.extents, &tensor.to_f64()).unwrap();
+    elements.cast(tensor.dtype).unwrap()
+}
+
+fn fault_of_example(bytes: Vec<u8>, case: &testing::Case) -> Option<String> {
+    let model = match Engine::new().import(Path::new("model.onnx"), bytes, &Facts::default()) {
+        Ok(model) => model,
+        Err(fault) => return Some(fault.message),
+    };
+    let text = model.text(None, &[]);
+    let inputs = case.inputs.iter().filter(|(name, _)| model.inputs().any(|input| input == *name));
+    let inputs = inputs.map(|(name, value)| (name.clone(), host(value))).collect();
+    let found = match outputs(model, cpu(2), &inputs, Options::default()) {
+        Ok(found) => found,
+        Err(fault) => return Some(format!("{fault}\n{text}")),
+    };
+    let compared = found.values().zip(&case.expected);
+    let faults = compared.filter_map(|(found, expected)| difference(found, &host(expected), 1e-4));
+    faults.into_iter().next().map(|fault| format!("{fault}\n{text}"))
+}
+
+/// Examples of all ops. `ENGINE_ONNX_EXPORTS` names a folder that the models go to, for onnxruntime.
+#[test]
+fn examples_of_ops_compute_the_same_results() {
+    let registry = Engine::new().registry;
+    let (mut n_sound, mut lacking, mut faults) = (0, BTreeMap::<String, BTreeSet<String>>::new(), vec![]);
+    for form in registry.ops() {
+        for (at, example) in form.examples.iter().enumerate() {
+            let (bytes, case) = match exported(example, &registry) {
+                Ok(exported) => exported,
+                Err(why) => {
+                    let why = why.split_once("` ").map_or(why.as_str(), |(_, why)| why).to_owned();
+                    lacking.entry(why).or_default().insert(form.name.clone());
+                    continue;
+                }
+            };
+            if let Some(folder) = std::env::var_os("ENGINE_ONNX_EXPORTS") {
+                write_example(&Path::new(&folder).join(format!("{}_{at}", form.name)), &bytes, &case);
+            }
+            match fault_of_example(bytes, &case) {
+                None => n_sound += 1,
+                Some(fault) => faults.push(format!("{}: {fault}", example.call)),
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} fail:\n{}", faults.len(), faults.join("\n"));
+    let lacking = lacking.into_iter().map(|(why, ops)| {
+        let ops: Vec<String> = ops.into_iter().collect();
+        format!("{why}: {}\n", ops.join(", "))
+    });
+    expect![[r#"
+        335 examples
+        calls `topk_rows`, which has no counterpart in ONNX: topk_rows
+        computes `shl` of i32, which ONNX lacks: left_shift
+        computes `shr` of i32, which ONNX lacks: right_shift
+        draws random bits, which ONNX cannot repeat: normal, sample_gumbel, uniform
+        is a running max, which ONNX lacks: cummax
+        is a running min, which ONNX lacks: cummin
+        is a running prod, which ONNX lacks: cumprod
+    "#]]
+    .assert_eq(&format!("{n_sound} examples\n{}", lacking.collect::<String>()));
+}
+
+/// Writes a model, and its operands and results as text.
+fn write_example(stem: &Path, bytes: &[u8], case: &testing::Case) {
+    let written = |tensor: &OracleTensor| {
+        let elements: Vec<String> = tensor.to_f64().iter().map(f64::to_string).collect();
+        json!({"dtype": tensor.dtype.name(), "shape": tensor.extents, "elements": elements})
+    };
+    let inputs: BTreeMap<_, _> = case.inputs.iter().map(|(name, value)| (name, written(value))).collect();
+    let outputs: Vec<Json> = case.expected.iter().map(written).collect();
+    fs::write(stem.with_extension("onnx"), bytes).unwrap();
+    fs::write(stem.with_extension("json"), json!({"inputs": inputs, "outputs": outputs}).to_string())
+        .unwrap();
 }
 
 fn refused(text: &str, node: &str, expected: Expect) {

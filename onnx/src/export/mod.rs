@@ -16,7 +16,7 @@ use crate::tensor::Stored;
 use writer::Writer;
 
 /// The first bytes of exported models: the version of the format, and the producer.
-pub const EXPORTED_START: &[u8] = b"\x08\x08\x12\x06engine";
+pub const EXPORTED_START: &[u8] = b"\x08\x09\x12\x06engine";
 
 /// Writes a bound graph as a model. `weight` gives the values of parameters and state by their names.
 ///

@@ -28,6 +28,9 @@ impl Making<'_, '_> {
     fn unary(&mut self, op: Unary, x: &str) -> String {
         let is_bool = self.dtype == DType::Bool;
         let name = match op {
+            Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc if self.dtype.is_int() => {
+                return x.to_owned();
+            }
             Unary::Neg => "Neg",
             Unary::Abs => "Abs",
             Unary::Sign => "Sign",
@@ -127,6 +130,25 @@ impl Making<'_, '_> {
         Some(self.of(name, &[a, b]))
     }
 
+    /// A conversion. Floats beyond the range of integers become the last one, and NaN becomes 0.
+    fn cast(&mut self, x: &str, to: DType) -> String {
+        let settings = vec![int("to", i64::from(number_of(to)))];
+        let mut y = self.writer.node("Cast", &[x], settings, self.value);
+        let Some((low, high)) = to.int_range().filter(|_| self.dtype.is_float()) else { return y };
+        let whole = |making: &mut Self, n| {
+            making.writer.constant(Known { dtype: to, dims: vec![], elements: vec![Number::Int(n)] })
+        };
+        let is_nan = self.of("IsNaN", &[x]);
+        let bounds = [self.number(low as f64), self.number(high as f64)];
+        let is_low = self.of("Less", &[x, &bounds[0]]);
+        let is_high = self.of("GreaterOrEqual", &[x, &bounds[1]]);
+        for (is_beyond, n) in [(is_low, low), (is_high, high), (is_nan, 0)] {
+            let last = whole(self, n);
+            y = self.of("Where", &[&is_beyond, &last, &y]);
+        }
+        y
+    }
+
     fn select(&mut self, [c, a, b]: [&str; 3]) -> String {
         if self.dtype != DType::Bool {
             return self.of("Where", &[c, a, b]);
@@ -158,9 +180,7 @@ pub(super) fn scalar(
             let product = making.of("Mul", &[a, b]);
             Some(making.of("Add", &[&product, c]))
         }
-        (Scalar::Cast(to), [x]) => {
-            Some(making.writer.node("Cast", &[x], vec![int("to", i64::from(number_of(*to)))], value))
-        }
+        (Scalar::Cast(to), [x]) => Some(making.cast(x, *to)),
         _ => None,
     };
     let made = made.ok_or_else(|| {

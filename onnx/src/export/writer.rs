@@ -16,9 +16,9 @@ use crate::proto::{
 use crate::tensor::{Stored, number_of};
 
 /// The opset of exported models.
-const OPSET: i64 = 18;
+const OPSET: i64 = 20;
 /// The version of the format that belongs to it.
-const FORMAT: i64 = 8;
+const FORMAT: i64 = 9;
 /// The most bytes of a protobuf message.
 const MOST_BYTES: usize = (1 << 31) - 1;
 
