@@ -75,3 +75,46 @@ fn files_of_others_stay() {
     // What it has written, it replaces.
     assert_eq!(desk.engine(&import).code, 0);
 }
+
+#[test]
+fn a_graph_becomes_a_model() {
+    let desk = Desk::new();
+    save_rows(&desk);
+    desk.engine(&["import", &model("mlp_dynamo"), "-o", "mlp.ron"]);
+    let export = ["export", "mlp.ron", "--output", "y", "--dim", "batch=3", "-o", "again.onnx"];
+    let exported = desk.engine(&export);
+    assert_eq!((exported.code, &*exported.errors), (0, ""));
+    assert!(exported.results.starts_with("again.onnx: "), "{}", exported.results);
+    let run = |graph: &str| {
+        let ended = desk.engine(&["run", graph, "--device", "cpu", "--quiet", "--input", "x=x.npy"]);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.results
+    };
+    assert_eq!(run("again.onnx"), run(&model("mlp_dynamo")));
+    // What it has written, it replaces.
+    assert_eq!(desk.engine(&export).code, 0);
+}
+
+#[test]
+fn a_graph_without_weights_or_extents_is_no_model() {
+    let desk = Desk::new();
+    desk.write(
+        "graph.ron",
+        r#"(inputs: {"x": "f32[B, 2]"}, params: {"w": "f32[2]"}, nodes: {"y": "x * w"})"#,
+    );
+    let refused = |more: &[&str], said: &str| {
+        let export = ["export", "graph.ron", "-o", "model.onnx"];
+        let ended = desk.engine(&[&export[..], more].concat());
+        assert_eq!(ended.code, 1);
+        assert!(ended.errors.contains(said), "{}", ended.errors);
+        assert!(!desk.path("model.onnx").exists());
+    };
+    refused(&["--output", "y"], "`--load CKPT` gives them their trained values");
+    desk.write(
+        "graph.ron",
+        r#"(inputs: {"x": "f32[B, 2]"}, nodes: {"y": "x * 2", "z": "sum(uniform(shape=[2]))"})"#,
+    );
+    refused(&["--output", "y"], "the extent `B` has no value");
+    refused(&["--output", "t", "--dim", "B=1"], "there is no node `t`");
+    refused(&["--output", "z"], "error[E0508]: the node `z.1.1` draws random bits, which ONNX cannot repeat");
+}
