@@ -34,6 +34,10 @@ pub(crate) fn fold(node: &Node, inputs: &[Option<&Known>]) -> Option<Known> {
             Number::Float(value) => Some(Number::Float(-value)),
             other => Some(Number::Int(other.int()?.checked_neg()?)),
         }),
+        "Relu" => map(x, x.dtype, |a| match a {
+            Number::Float(value) => Some(Number::Float(value.max(0.0))),
+            other => Some(Number::Int(other.int()?.max(0))),
+        }),
         "Sqrt" => map(x, x.dtype, |a| real(a, f64::sqrt)),
         "Floor" => map(x, x.dtype, |a| real(a, f64::floor)),
         "Ceil" => map(x, x.dtype, |a| real(a, f64::ceil)),

@@ -26,6 +26,7 @@ mod pads;
 mod proto;
 mod quantize;
 mod recurrent;
+mod regions;
 mod resize;
 mod scope;
 mod shapes;

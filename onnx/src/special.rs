@@ -11,8 +11,8 @@ use crate::node::{Attribute, Node};
 use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
 use crate::table::expression;
 use crate::tensor::{Stored, element_from};
-use crate::translate::{Translate, Translation, subgraph};
-use crate::{pads, quantize, recurrent, resize, windows};
+use crate::translate::{Translate, Translation};
+use crate::{pads, quantize, recurrent, regions, resize, windows};
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
@@ -31,9 +31,10 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("DynamicQuantizeLinear", quantize::dynamic),
     ("GRU", recurrent::gru),
     ("GatherND", gather_nd),
-    ("If", branch),
+    ("If", regions::branch),
     ("LRN", windows::response_norm),
     ("LSTM", recurrent::lstm),
+    ("Loop", regions::trips),
     ("LpPool", windows::lp_pool),
     ("MatMulInteger", quantize::matmul_integer),
     ("MaxPool", windows::max_pool),
@@ -44,6 +45,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("QuantizeLinear", quantize::quantize),
     ("Range", range),
     ("Resize", resize::resize),
+    ("Scan", regions::scan),
     ("ScatterND", scatter_nd),
     ("Shape", shape),
     ("Size", size),
@@ -297,17 +299,4 @@ fn one_hot(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let marks = if axis == rank { marks } else { format!("permute({marks}, axes={})", list(&axes)) };
     let expr = format!("where({marks}, select({values}, index=1), select({values}, index=0))");
     of.values.define(&node.outputs[0], expression(&expr)).map(drop)
-}
-
-/// A condition that is known at import.
-fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    let condition = numbers(of, node, 0)?.and_then(|found| found.first().and_then(Number::int));
-    let name = match condition {
-        Some(0) => "else_branch",
-        Some(_) => "then_branch",
-        None => return Err(node.fault("has a condition that is not known at import")),
-    };
-    let graph = subgraph(node, name)
-        .ok_or_else(|| broken(format!("{} has no `{name}`", node.describe()), "export the model again"))?;
-    of.branch(node, graph)
 }

@@ -21,7 +21,7 @@ use crate::scope::Scope;
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
-use crate::values::Values;
+use crate::values::{Item, Values};
 
 /// The most calls of functions within each other.
 const MOST_CALLS: usize = 32;
@@ -317,20 +317,31 @@ impl<'m, 'r> Translation<'m, 'r> {
         }
     }
 
-    /// The branch of a condition that is known.
-    pub(crate) fn branch(&mut self, node: &Node, graph: &GraphProto) -> Result<(), Diagnostic> {
+    /// The results of a graph within a node, for these inputs. Its names end with it.
+    pub(crate) fn region(
+        &mut self,
+        node: &Node,
+        graph: &GraphProto,
+        inputs: &[Item],
+    ) -> Result<Vec<Item>, Diagnostic> {
+        let uneven = || {
+            let message = format!("{} has a graph of other inputs or outputs than it needs", node.describe());
+            broken(message, "export the model again")
+        };
+        if graph.input.len() != inputs.len() {
+            return Err(uneven());
+        }
+        self.values.enter();
+        for (input, item) in graph.input.iter().zip(inputs) {
+            self.expect_new(&input.name, "a graph")?;
+            self.values.put(&input.name, item.clone());
+        }
         self.initializers(graph)?;
         self.nodes(&graph.node)?;
-        for (output, inner) in node.outputs.iter().zip(&graph.output) {
-            if !self.values.has(&inner.name) {
-                return Err(broken(
-                    format!("{} has no result `{}`", node.describe(), inner.name),
-                    "export the model again",
-                ));
-            }
-            self.values.alias(output, &inner.name);
-        }
-        Ok(())
+        let found = graph.output.iter().map(|output| self.values.item(&output.name).ok_or_else(uneven));
+        let found = found.collect();
+        self.values.leave();
+        found
     }
 }
 

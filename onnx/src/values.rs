@@ -18,12 +18,19 @@ use crate::tensor::{Element, Stored};
 
 /// A value of a model. At least one field is there.
 #[derive(Clone, Debug, Default)]
-struct Item {
-    known: Option<Known>,
+pub(crate) struct Item {
+    pub(crate) known: Option<Known>,
     stored: Option<Stored>,
     tensor: Option<(String, Type)>,
     /// The type whose numbers it holds, if the engine lacks it.
-    narrow: Option<&'static Narrow>,
+    pub(crate) narrow: Option<&'static Narrow>,
+}
+
+impl Item {
+    /// Known numbers, of a type that the engine may lack.
+    pub(crate) fn of(known: Known, narrow: Option<&'static Narrow>) -> Item {
+        Item { known: Some(known), narrow, ..Item::default() }
+    }
 }
 
 /// A parameter of the pipeline.
@@ -52,6 +59,8 @@ pub(crate) struct Values<'r> {
     pub(crate) nodes: Vec<Defined>,
     /// The names of the nodes.
     defined: HashSet<String>,
+    /// The names that each graph within a node has added, outermost first.
+    scopes: Vec<Vec<String>>,
 }
 
 impl<'r> Values<'r> {
@@ -65,12 +74,36 @@ impl<'r> Values<'r> {
             params: vec![],
             nodes: vec![],
             defined: HashSet::new(),
+            scopes: vec![],
         }
     }
 
     /// Whether a value of that name is there.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.items.contains_key(name)
+    }
+
+    /// A value.
+    pub(crate) fn item(&self, name: &str) -> Option<Item> {
+        self.items.get(name).cloned()
+    }
+
+    /// Gives a value a name.
+    pub(crate) fn put(&mut self, name: &str, item: Item) {
+        self.items.insert(name.to_owned(), item);
+        self.scopes.iter_mut().last().into_iter().for_each(|scope| scope.push(name.to_owned()));
+    }
+
+    /// Begins a graph within a node.
+    pub(crate) fn enter(&mut self) {
+        self.scopes.push(vec![]);
+    }
+
+    /// Ends the graph, and forgets its names.
+    pub(crate) fn leave(&mut self) {
+        for name in self.scopes.pop().unwrap_or_default() {
+            self.items.remove(&name);
+        }
     }
 
     /// The known numbers of a value.
@@ -111,7 +144,7 @@ impl<'r> Values<'r> {
 
     /// Adds known numbers.
     pub(crate) fn add_known(&mut self, name: &str, known: Known) {
-        self.items.insert(name.to_owned(), Item { known: Some(known), ..Item::default() });
+        self.put(name, Item { known: Some(known), ..Item::default() });
     }
 
     /// Adds a tensor of the model. Integers, truth values and scalars are also known numbers.
@@ -119,7 +152,7 @@ impl<'r> Values<'r> {
         let is_number = !stored.dtype.is_float() || stored.dims.is_empty();
         let known = if is_number { Known::of(&stored) } else { None };
         let narrow = stored.narrow;
-        self.items.insert(name.to_owned(), Item { known, stored: Some(stored), tensor: None, narrow });
+        self.put(name, Item { known, stored: Some(stored), tensor: None, narrow });
     }
 
     /// Adds an input of the pipeline.
@@ -131,13 +164,13 @@ impl<'r> Values<'r> {
     ) {
         self.draft.input(name, ty.clone());
         let tensor = Some((name.to_owned(), ty));
-        self.items.insert(onnx.to_owned(), Item { tensor, narrow, ..Item::default() });
+        self.put(onnx, Item { tensor, narrow, ..Item::default() });
     }
 
     /// Lets a further name stand for a value.
     pub(crate) fn alias(&mut self, onnx: &str, other: &str) {
         if let Some(item) = self.items.get(other).cloned() {
-            self.items.insert(onnx.to_owned(), item);
+            self.put(onnx, item);
         }
     }
 
@@ -148,7 +181,7 @@ impl<'r> Values<'r> {
     pub(crate) fn define(&mut self, onnx: &str, expr: Expr) -> Result<String, Diagnostic> {
         let (name, ty) = self.push(onnx, expr)?;
         let tensor = Some((name.clone(), ty));
-        self.items.insert(onnx.to_owned(), Item { tensor, ..Item::default() });
+        self.put(onnx, Item { tensor, ..Item::default() });
         Ok(name)
     }
 

@@ -426,9 +426,45 @@ def others():
             case("CumSum", rand(2, 4), np.array(1), consts=(1,), opset=14, exclusive=exclusive, reverse=reverse, title="modes")
 
 
+def regions():
+    info = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
+    flag, number = TensorProto.BOOL, TensorProto.FLOAT
+    node = helper.make_node
+    # Both branches name their values alike.
+    def side(op):
+        return helper.make_graph([node(op, ["x"], ["t"]), node("Add", ["t", "w"], ["r"])], "side", [], [info("r", number, [3])])
+    chosen = node("If", ["c"], ["y"], then_branch=side("Exp"), else_branch=side("Neg"))
+    for c in [True, False]:
+        run(f"If on data {c}", [chosen], {"x": rand(3), "c": np.array(c)}, ["y"], 17, {"w": rand(3)})
+    # c = c * 0.5 + x; the rows are c + i.
+    body = helper.make_graph(
+        [node("Mul", ["c", "half"], ["h"]), node("Add", ["h", "x"], ["next"]), node("Cast", ["i"], ["f"], to=number),
+         node("Add", ["next", "f"], ["row"]), node("Identity", ["go"], ["on"])],
+        "body", [info("i", TensorProto.INT64, []), info("go", flag, []), info("c", number, [3])],
+        [info("on", flag, []), info("next", number, [3]), info("row", number, [3])])
+    for trips in [1, 18]:
+        loop = node("Loop", ["n", "", "start"], ["last", "rows"], body=body)
+        run(f"Loop {trips}", [loop], {"x": rand(3), "start": rand(3)}, ["last", "rows"], 17, {"n": np.array(trips), "half": np.array(0.5, np.float32)})
+    # A condition that numbers determine ends the loop after four trips.
+    ends = helper.make_graph(
+        [node("Add", ["c", "x"], ["next"]), node("Less", ["i", "three"], ["on"])],
+        "ends", [info("i", TensorProto.INT64, []), info("go", flag, []), info("c", number, [2])],
+        [info("on", flag, []), info("next", number, [2])])
+    run("Loop with an end", [node("Loop", ["n", "c0", "start"], ["last"], body=ends)], {"x": rand(2), "start": rand(2)}, ["last"], 17,
+        {"n": np.array(99), "c0": np.array(True), "three": np.array(3)})
+    step = helper.make_graph(
+        [node("Mul", ["s", "a"], ["p"]), node("Add", ["p", "b"], ["next"]), node("Neg", ["next"], ["out"])],
+        "step", [info("s", number, [2]), info("a", number, [2]), info("b", number, [2])], [info("next", number, [2]), info("out", number, [2])])
+    inputs = {"s0": rand(2), "xs": rand(5, 2), "ys": rand(2, 5)}
+    for directions in [[0, 0], [1, 0]]:
+        scan = node("Scan", ["s0", "xs", "ys"], ["last", "outs"], body=step, num_scan_inputs=2, scan_input_axes=[0, 1],
+                    scan_input_directions=directions, scan_output_axes=[1], scan_output_directions=[directions[0]])
+        run(f"Scan {directions}", [scan], inputs, ["last", "outs"], 17, {})
+
+
 if __name__ == "__main__":
     for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
-                   windows, resizing, quantised, narrow, others]:
+                   windows, resizing, quantised, narrow, others, regions]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")

@@ -1,0 +1,216 @@
+//! Nodes with graphs of their own: branches, and loops whose number of trips is known. Loops are written out.
+
+use engine_core::diag::Diagnostic;
+use engine_core::ir::DType;
+
+use crate::fault::broken;
+use crate::known::{Known, Number};
+use crate::node::Node;
+use crate::operands::{axis, numbers, operand};
+use crate::proto::GraphProto;
+use crate::shapes;
+use crate::table::expression;
+use crate::translate::{Translation, subgraph};
+use crate::values::Item;
+
+/// The most trips of a loop.
+const MOST_TRIPS: i64 = 1 << 12;
+/// The most operands of `stack` and `concat`.
+const MOST_PARTS: usize = 16;
+
+fn graph<'n>(node: &'n Node, name: &str) -> Result<&'n GraphProto, Diagnostic> {
+    let found = subgraph(node, name);
+    found.ok_or_else(|| broken(format!("{} has no `{name}`", node.describe()), "export the model again"))
+}
+
+fn uneven(node: &Node) -> Diagnostic {
+    broken(
+        format!("{} has a graph with other inputs or outputs than it needs", node.describe()),
+        "export the model again",
+    )
+}
+
+/// `If(c)`: the branch of a condition that is known at import, or else a choice between the results of both.
+pub(crate) fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (name, _) = operand(of, node, 0)?;
+    let (then, other) = (graph(node, "then_branch")?, graph(node, "else_branch")?);
+    let known = of.values.known(name).and_then(|known| known.single().and_then(Number::int));
+    if let Some(truth) = known {
+        let found = of.region(node, if truth != 0 { then } else { other }, &[])?;
+        return results(of, node, found);
+    }
+    let [first, second] = [then, other].map(|graph| of.region(node, graph, &[]));
+    let (first, second) = (first?, second?);
+    let condition = of.values.operand(name, None)?;
+    for (at, output) in node.outputs.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
+        let parts = [&first, &second].map(|results| results.get(at).cloned());
+        let [Some(first), Some(second)] = parts else { return Err(uneven(node)) };
+        let narrow = first.narrow;
+        let [a, b] = [("then", first), ("else", second)].map(|(part, item)| {
+            let name = format!("{output}_{part}");
+            of.values.put(&name, item);
+            name
+        });
+        let (a, b) = (of.values.tensor(&a)?, of.values.tensor(&b)?);
+        if a.1 != b.1 {
+            return Err(node.fault(
+                "has branches with results of different types, and a condition that only data determine",
+            ));
+        }
+        let chosen = format!("where(reshape({condition}, shape=[]), {}, {})", a.0, b.0);
+        of.values.define(output, expression(&chosen))?;
+        of.values.set_narrow(output, narrow);
+    }
+    Ok(())
+}
+
+fn results(of: &mut Translation, node: &Node, found: Vec<Item>) -> Result<(), Diagnostic> {
+    if node.outputs.len() > found.len() {
+        return Err(uneven(node));
+    }
+    for (output, item) in node.outputs.iter().zip(found).filter(|(output, _)| !output.is_empty()) {
+        of.values.put(output, item);
+    }
+    Ok(())
+}
+
+/// Values as items.
+fn items(of: &mut Translation, names: &[String]) -> Result<Vec<Item>, Diagnostic> {
+    let missing = |name: &String| {
+        broken(format!("a loop carries `{name}`, which is left out"), "export the model again")
+    };
+    names.iter().map(|name| of.values.item(name).ok_or_else(|| missing(name))).collect()
+}
+
+fn scalar(dtype: DType, number: Number) -> Item {
+    Item::of(Known { dtype, dims: vec![], elements: vec![number] }, None)
+}
+
+/// `Loop(trips, condition, carried…)`. The condition must be known before each trip.
+pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let body = graph(node, "body")?;
+    let single = |of: &Translation, at: usize| {
+        numbers(of, node, at).map(|found| found.and_then(|found| found.first().and_then(Number::int)))
+    };
+    let most = if node.input(0).is_some() { single(of, 0)? } else { Some(i64::MAX) };
+    let most = most.ok_or_else(|| node.fault("has a number of trips that is an open extent"))?;
+    let mut goes_on = if node.input(1).is_some() { single(of, 1)? } else { Some(1) };
+    let mut carried = items(of, node.inputs.get(2..).unwrap_or_default())?;
+    let n_carried = carried.len();
+    let n_rows = body.output.len().checked_sub(n_carried + 1).ok_or_else(|| uneven(node))?;
+    let mut rows: Vec<Vec<Item>> = vec![vec![]; n_rows];
+    let mut trip = 0;
+    while trip < most && goes_on != Some(0) {
+        if trip >= MOST_TRIPS {
+            return Err(node.fault("has too many trips to be written out"));
+        }
+        let own = [scalar(DType::I64, Number::Int(trip)), scalar(DType::Bool, Number::Bool(true))];
+        let inputs: Vec<Item> = own.into_iter().chain(carried).collect();
+        let mut found = of.region(node, body, &inputs)?.into_iter();
+        let condition = found.next().and_then(|item| item.known).and_then(|known| known.single()?.int());
+        goes_on =
+            Some(condition.ok_or_else(|| node.fault("goes on by a condition that only data determine"))?);
+        carried = found.by_ref().take(n_carried).collect();
+        rows.iter_mut().zip(found).for_each(|(rows, item)| rows.push(item));
+        trip += 1;
+    }
+    let stacked = rows.into_iter().enumerate().map(|(at, rows)| {
+        let name = node.outputs.get(n_carried + at).filter(|name| !name.is_empty());
+        name.map_or(Ok(Item::default()), |name| stacked(of, node, (name, 0), rows))
+    });
+    let stacked = stacked.collect::<Result<Vec<_>, _>>()?;
+    results(of, node, carried.into_iter().chain(stacked).collect())
+}
+
+/// `Scan(carried…, sequences…)` since opset 9: a trip for each place on an axis of the sequences.
+pub(crate) fn scan(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    if of.opset < 9 {
+        return Err(node.fault("has the form of opset 8"));
+    }
+    let body = graph(node, "body")?;
+    let n_sequences = usize::try_from(node.int("num_scan_inputs", 0)).ok();
+    let n_carried = n_sequences.and_then(|n| node.inputs.len().checked_sub(n)).ok_or_else(|| uneven(node))?;
+    let n_rows = body.output.len().checked_sub(n_carried).ok_or_else(|| uneven(node))?;
+    let setting =
+        |name: &str, at: usize| node.ints(name).and_then(|items| items.get(at)).copied().unwrap_or(0);
+    let mut sequences = vec![];
+    for (at, name) in node.inputs[n_carried..].iter().enumerate() {
+        let (_, shape) = operand(of, node, n_carried + at)?;
+        let along = axis(node, setting("scan_input_axes", at), shape.len())?;
+        let extent = shape[along].int().filter(|n| *n <= MOST_TRIPS);
+        let extent = extent.ok_or_else(|| node.fault("has too many trips, or an open number of them"))?;
+        sequences.push((name, along, extent, setting("scan_input_directions", at) != 0));
+    }
+    let n_trips = sequences.first().map_or(0, |(_, _, extent, _)| *extent);
+    if sequences.iter().any(|(_, _, extent, _)| *extent != n_trips) {
+        return Err(uneven(node));
+    }
+    let mut carried = items(of, &node.inputs[..n_carried])?;
+    let mut rows: Vec<Vec<Item>> = vec![vec![]; n_rows];
+    for trip in 0..n_trips {
+        let mut inputs = carried;
+        for (at, (name, along, extent, is_reverse)) in sequences.iter().enumerate() {
+            let place = if *is_reverse { extent - 1 - trip } else { trip };
+            let x = of.values.tensor(name)?.0;
+            let part = format!("{}_{at}_{trip}", node.outputs.first().map_or("scan", String::as_str));
+            of.values.define(&part, expression(&format!("select({x}, axis={along}, index={place})")))?;
+            inputs.extend(of.values.item(&part));
+        }
+        let mut found = of.region(node, body, &inputs)?.into_iter();
+        carried = found.by_ref().take(n_carried).collect();
+        rows.iter_mut().zip(found).for_each(|(rows, item)| rows.push(item));
+    }
+    let mut stacks = vec![];
+    for (at, mut rows) in rows.into_iter().enumerate() {
+        let Some(name) = node.outputs.get(n_carried + at).filter(|name| !name.is_empty()) else {
+            stacks.push(Item::default());
+            continue;
+        };
+        if setting("scan_output_directions", at) != 0 {
+            rows.reverse();
+        }
+        stacks.push(stacked(of, node, (name, setting("scan_output_axes", at)), rows)?);
+    }
+    results(of, node, carried.into_iter().chain(stacks).collect())
+}
+
+/// The results of all trips along a new axis.
+fn stacked(
+    of: &mut Translation,
+    node: &Node,
+    (name, along): (&str, i64),
+    rows: Vec<Item>,
+) -> Result<Item, Diagnostic> {
+    let Some(first) = rows.first().cloned() else {
+        return Err(node.fault("has no trip, and a result with one row for each"));
+    };
+    let known: Option<Vec<&Known>> = rows.iter().map(|item| item.known.as_ref()).collect();
+    if let Some(known) = known.filter(|known| along == 0 && known.iter().all(|row| row.dims == known[0].dims))
+    {
+        let dims = [&[known.len()], &known[0].dims[..]].concat();
+        let elements = known.iter().flat_map(|row| row.elements.clone()).collect();
+        return Ok(Item::of(Known { dtype: known[0].dtype, dims, elements }, first.narrow));
+    }
+    let mut parts = vec![];
+    for (trip, item) in rows.into_iter().enumerate() {
+        let part = format!("{name}_row{trip}");
+        of.values.put(&part, item);
+        parts.push(of.values.tensor(&part)?);
+    }
+    let rank = parts[0].1.rank();
+    if parts.iter().any(|(_, ty)| *ty != parts[0].1) {
+        return Err(node.fault("has results whose shapes differ from trip to trip"));
+    }
+    let axis = shapes::axis(along, rank + 1, 0).ok_or_else(|| uneven(node))?;
+    let mut texts: Vec<String> = parts.into_iter().map(|(name, _)| name).collect();
+    let mut op = "stack";
+    while texts.len() > 1 || op == "stack" {
+        texts =
+            texts.chunks(MOST_PARTS).map(|part| format!("{op}({}, axis={axis})", part.join(", "))).collect();
+        op = "concat";
+    }
+    let stack = format!("{name}_rows");
+    of.values.define(&stack, expression(&texts.concat()))?;
+    of.values.set_narrow(&stack, first.narrow);
+    of.values.item(&stack).ok_or_else(|| uneven(node))
+}
