@@ -6,7 +6,7 @@ mod shared;
 
 pub(super) use export::ExportArgs;
 pub(super) use import::ImportArgs;
-pub(super) use shared::ForceArgs;
+pub(super) use shared::{ChangeArgs, ForceArgs, GraphArgs};
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use engine_core::pipeline::Given;
 use engine_runtime::session::Session;
 
 use super::form::Form;
-use super::values::{parse_every, parse_input, parse_override, parse_steps, parse_switch, parse_threads};
+use super::values::{parse_every, parse_input, parse_steps, parse_switch, parse_threads};
 use crate::devices::Choice;
 
 const EXIT_CODES: &str = "\
@@ -92,27 +92,6 @@ pub(super) enum Command {
     Completions(CompletionsArgs),
     /// Print the page of an error code, such as E0606, or help on a command
     Help(HelpArgs),
-}
-
-/// A pipeline and its overrides.
-#[derive(Args, Clone)]
-pub(super) struct GraphArgs {
-    /// The pipeline file
-    #[arg(value_name = "GRAPH")]
-    pub(super) graph: PathBuf,
-    #[command(flatten)]
-    pub(super) changes: ChangeArgs,
-}
-
-/// Overrides and plugins of a pipeline.
-#[derive(Args, Clone)]
-pub(super) struct ChangeArgs {
-    /// Override a field by its path, such as seed=1 or train.epochs=2
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_override)]
-    pub(super) set: Vec<(String, String)>,
-    /// A RON file with functions that the pipeline may call
-    #[arg(long, value_name = "FILE.ron")]
-    pub(super) plugin: Vec<PathBuf>,
 }
 
 /// A pipeline and the place of its data.

@@ -44,29 +44,18 @@ fn written(
     let ty = &node.outputs[0].ty;
     match &node.op {
         NodeOp::Input(InputKind::Data) => writer.input(value),
-        NodeOp::Input(InputKind::Step) => {
-            let first = Known { dtype: ty.dtype, dims: vec![], elements: vec![Number::Int(0)] };
-            let first = writer.constant(first);
-            writer.set_narrow(value, first);
-        }
+        NodeOp::Input(InputKind::Step) => known(writer, value, vec![], vec![Number::Int(0)]),
         NodeOp::Input(_) => {
             let stored = weight(node.name()).ok_or_else(|| without(node, "has no value"))?;
             writer.weight(value, stored);
         }
-        NodeOp::Const(literal) => {
-            let number = writer::number(literal);
-            let known = Known { dtype: ty.dtype, dims: vec![], elements: vec![number] };
-            let name = writer.constant(known);
-            writer.set_narrow(value, name);
-        }
+        NodeOp::Const(literal) => known(writer, value, vec![], vec![writer::number(literal)]),
         NodeOp::Scalar(op) => scalar::scalar(writer, (value, node), op)?,
         NodeOp::Iota { axis } => {
-            let n = ty.extents()[*axis];
             let mut dims = vec![1; ty.rank()];
-            dims[*axis] = n;
-            let elements = Number::vector(0..n as i64);
-            let name = writer.constant(Known { dtype: ty.dtype, dims, elements });
-            writer.set_narrow(value, name);
+            dims[*axis] = ty.extents()[*axis];
+            let places = Number::vector(0..dims[*axis] as i64);
+            known(writer, value, dims, places);
         }
         // ONNX leaves it to the runtime what becomes of a wrong index.
         NodeOp::Check(_) => writer.same(value, node.inputs[0]),
@@ -96,6 +85,12 @@ fn written(
         }
     }
     Ok(())
+}
+
+/// Known numbers, which broadcast to the shape of a value.
+fn known(writer: &mut Writer, value: Value, dims: Vec<usize>, elements: Vec<Number>) {
+    let name = writer.constant(Known { dtype: writer.ty(value).dtype, dims, elements });
+    writer.set_narrow(value, name);
 }
 
 fn without(node: &Node, fact: &str) -> Diagnostic {

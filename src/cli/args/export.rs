@@ -6,8 +6,7 @@ use clap::Args;
 use engine_core::ir::Symbol;
 
 use super::super::values::parse_dim;
-use super::GraphArgs;
-use super::shared::ForceArgs;
+use super::shared::{ForceArgs, GraphArgs};
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {
