@@ -30,6 +30,7 @@ mod regions;
 mod resize;
 mod scope;
 mod shapes;
+mod signal;
 mod special;
 mod table;
 mod template;

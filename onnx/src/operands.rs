@@ -10,6 +10,7 @@ use crate::literal::of_number;
 use crate::node::Node;
 use crate::shapes;
 use crate::table::expression;
+use crate::tensor::Stored;
 use crate::translate::Translation;
 use crate::values::extents;
 
@@ -39,6 +40,18 @@ pub(crate) fn numbers(of: &Translation, node: &Node, at: usize) -> Result<Option
 /// Whole numbers.
 pub(crate) fn ints(items: &[i64]) -> Vec<Number> {
     items.iter().map(|&n| Number::Int(n)).collect()
+}
+
+/// Adds a tensor of f32 under a name.
+pub(crate) fn matrix(
+    of: &mut Translation,
+    name: &str,
+    dims: &[usize],
+    elements: &[f64],
+) -> Result<String, Diagnostic> {
+    let bytes = elements.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+    of.values.add_stored(name, Stored::new(DType::F32, dims.to_vec(), bytes));
+    of.values.tensor(name).map(|(name, _)| name)
 }
 
 /// An axis, counted from the front.

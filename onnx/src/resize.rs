@@ -8,9 +8,8 @@ use crate::fault::broken;
 use crate::known::{Known, Number};
 use crate::literal::list;
 use crate::node::{Attribute, Node};
-use crate::operands::{axis, ints, numbers, operand};
+use crate::operands::{axis, ints, matrix, numbers, operand};
 use crate::table::expression;
-use crate::tensor::Stored;
 use crate::translate::Translation;
 
 /// The most elements of the matrix of an axis.
@@ -229,7 +228,7 @@ fn sampled(of: &mut Translation, node: &Node, rule: &Rule, axes: &[Axis]) -> Res
             }
             "linear" | "cubic" => {
                 let shares: Vec<f64> = places.iter().flat_map(|&place| rule.shares(place, axis)).collect();
-                let shares = matrix(of, &part, [axis.size, axis.extent], &shares);
+                let shares = matrix(of, &part, &[axis.size, axis.extent], &shares);
                 product(&y, &shares?, axis.at, rank)
             }
             _ => return Err(node.fault("resizes by an unknown mode")),
@@ -279,18 +278,6 @@ fn own(rule: &Rule, axes: &[Axis], places: &[Vec<f64>], (x, shape): (&Expr, &[Nu
         sizes[axis.at - 2] = Number::Int(axis.size as i64);
     }
     Some(expression(&format!("resize({x}, size={}{settings})", list(&sizes))))
-}
-
-/// Adds a matrix under a name.
-fn matrix(
-    of: &mut Translation,
-    name: &str,
-    dims: [usize; 2],
-    elements: &[f64],
-) -> Result<String, Diagnostic> {
-    let bytes = elements.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
-    of.values.add_stored(name, Stored::new(DType::F32, dims.to_vec(), bytes));
-    of.values.tensor(name).map(|(name, _)| name)
 }
 
 /// The product with a matrix `[size, extent]` along an axis.

@@ -3,7 +3,7 @@
 use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
 
-use crate::attention::attention;
+use crate::attention::{attention, rotary};
 use crate::fault::broken;
 use crate::known::{Known, Number};
 use crate::literal::{list, of_number};
@@ -12,7 +12,7 @@ use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
 use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
-use crate::{pads, quantize, recurrent, regions, resize, windows};
+use crate::{pads, quantize, recurrent, regions, resize, signal, windows};
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
@@ -27,6 +27,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Conv", windows::conv),
     ("ConvInteger", quantize::conv_integer),
     ("ConvTranspose", windows::conv_transpose),
+    ("DFT", signal::dft),
     ("DequantizeLinear", quantize::dequantize),
     ("DynamicQuantizeLinear", quantize::dynamic),
     ("GRU", recurrent::gru),
@@ -45,6 +46,8 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("QuantizeLinear", quantize::quantize),
     ("Range", range),
     ("Resize", resize::resize),
+    ("RotaryEmbedding", rotary),
+    ("STFT", signal::stft),
     ("Scan", regions::scan),
     ("ScatterND", scatter_nd),
     ("Shape", shape),

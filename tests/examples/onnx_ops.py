@@ -462,9 +462,37 @@ def regions():
         run(f"Scan {directions}", [scan], inputs, ["last", "outs"], 17, {})
 
 
+def transforms():
+    c = lambda *items: np.array(items, I)
+    q, k, v = rand(1, 4, 3, 4), rand(1, 2, 5, 4), rand(1, 2, 5, 2)
+    mask = np.where(truth(3, 5) | np.eye(3, 5, dtype=bool), rand(3, 5), np.float32(-np.inf)).astype(np.float32)
+    case("Attention", q, k, v, mask, opset=23, softcap=1.5, title="capped")
+    case("Attention", q, k, v, opset=23, softcap=1.5, is_causal=1, scale=0.5, title="capped and causal")
+    past = (rand(1, 2, 2, 4), rand(1, 2, 2, 2))
+    case("Attention", q, k, v, None, *past, opset=23, n=3, softcap=2.0, title="capped, with earlier keys")
+    for mode in range(4):
+        nodes = [helper.make_node("Attention", ["q", "k", "v", "m"], ["y", "", "", "s"], qk_matmul_output_mode=mode, softcap=1.5)]
+        run(f"Attention returns scores {mode}", nodes, {"q": q, "k": k, "v": v, "m": mask}, ["y", "s"], 23, {})
+    tables = (rand(9, 2), rand(9, 2))
+    for paired in [0, 1]:
+        case("RotaryEmbedding", rand(2, 2, 3, 4), *tables, whole(2, 3, low=0, high=9), opset=23, interleaved=paired)
+        case("RotaryEmbedding", rand(2, 3, 12), *tables, whole(2, 3, low=0, high=9), opset=23, interleaved=paired, num_heads=2, rotary_embedding_dim=4, title="a part")
+    case("RotaryEmbedding", rand(2, 2, 3, 4), rand(2, 3, 2), rand(2, 3, 2), opset=23, title="without positions")
+    for n in [5, 6]:
+        case("DFT", rand(1, n, 2, 1), opset=17, title=f"real {n}")
+        case("DFT", rand(1, n, 2, 2), opset=17, inverse=1, title=f"inverse {n}")
+        case("DFT", rand(1, 3, n, 1), opset=17, axis=2, onesided=1, title=f"half {n}")
+    case("DFT", rand(2, 6, 1), np.array(4), np.array(1), consts=(1, 2), opset=20, title="shorter")
+    case("DFT", rand(2, 3, 2), np.array(5), np.array(-2), consts=(1, 2), opset=20, title="longer")
+    case("STFT", rand(2, 12, 1), np.array(3), positive(4), np.array(4), consts=(1, 2, 3), opset=17)
+    case("STFT", rand(1, 9, 1), np.array(2), None, np.array(5), consts=(1, 3), opset=17, onesided=0)
+    case("GatherND", rand(2, 3, 4), whole(2, 5, 1, low=-3, high=3), opset=13, batch_dims=1, title="batches")
+    case("GatherND", rand(2, 3, 4, 2), whole(2, 3, 2, low=0, high=2), opset=13, batch_dims=2, title="batches")
+
+
 if __name__ == "__main__":
     for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
-                   windows, resizing, quantised, narrow, others, regions]:
+                   windows, resizing, quantised, narrow, others, regions, transforms]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")
