@@ -1,5 +1,6 @@
 //! A graph as an ONNX model: each primitive becomes one op of ONNX or a few.
 
+mod kept;
 mod scalar;
 mod tensor;
 mod writer;
@@ -27,10 +28,28 @@ pub fn export(
     registry: &Registry,
     weight: &dyn Fn(&str) -> Option<Stored>,
 ) -> Result<Vec<u8>, Diagnostic> {
-    let graph = simplify(&primitives(graph, registry), &Settings::default());
-    let mut writer = Writer::new(&graph);
-    for (id, node) in graph.nodes.iter().enumerate() {
-        written(&mut writer, (id, node), weight)?;
+    let (cut, calls) = kept::cut(graph);
+    let simplified = simplify(&primitives(&cut, registry), &Settings::default());
+    let mut writer = Writer::new(&simplified, graph.outputs.len());
+    let mut pending: Vec<usize> = (0..simplified.nodes.len()).collect();
+    // The operands of a call that was cut out may stand behind its result.
+    while !pending.is_empty() {
+        let n_pending = pending.len();
+        let mut later = vec![];
+        for id in pending {
+            let node = &simplified.nodes[id];
+            let call = calls.get(node.name());
+            let operands = call.map_or_else(|| node.inputs.clone(), |call| call.operands(&simplified));
+            match (operands.iter().all(|operand| writer.has(*operand)), call) {
+                (false, _) => later.push(id),
+                (true, Some(call)) => call.write(&mut writer, Value::of(id)),
+                (true, None) => written(&mut writer, (id, node), weight)?,
+            }
+        }
+        if later.len() == n_pending {
+            engine_core::bug!("the nodes of a graph depend on each other in a circle");
+        }
+        pending = later;
     }
     writer.finish()
 }

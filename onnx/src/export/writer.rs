@@ -32,6 +32,8 @@ struct Named {
 /// A model that is written.
 pub(super) struct Writer<'g> {
     pub(super) graph: &'g Graph,
+    /// The outputs of the model come first among those of the graph.
+    n_outputs: usize,
     nodes: Vec<Bytes>,
     initializers: Vec<Bytes>,
     inputs: Vec<ValueInfoProto>,
@@ -42,11 +44,12 @@ pub(super) struct Writer<'g> {
 }
 
 impl<'g> Writer<'g> {
-    pub(super) fn new(graph: &'g Graph) -> Writer<'g> {
-        let outputs = graph.outputs.iter().map(|(label, _)| label.to_string());
+    pub(super) fn new(graph: &'g Graph, n_outputs: usize) -> Writer<'g> {
+        let outputs = graph.outputs[..n_outputs].iter().map(|(label, _)| label.to_string());
         let inputs = graph.inputs().map(|(id, _)| graph.nodes[id].name().to_string());
         Writer {
             graph,
+            n_outputs,
             nodes: vec![],
             initializers: vec![],
             inputs: vec![],
@@ -55,6 +58,11 @@ impl<'g> Writer<'g> {
             taken: outputs.chain(inputs).collect(),
             n_bytes: 0,
         }
+    }
+
+    /// Whether a value is given.
+    pub(super) fn has(&self, value: Value) -> bool {
+        self.values.contains_key(&value)
     }
 
     pub(super) fn ty(&self, value: Value) -> &'g Type {
@@ -72,7 +80,9 @@ impl<'g> Writer<'g> {
     /// The name of a value is that of the output, if it is one.
     fn name_for(&mut self, value: Value) -> String {
         let name = self.graph.name_of(value).to_string();
-        let is_output = self.graph.outputs.iter().any(|(label, node)| **label == *name && *node == value);
+        let is_output = self.graph.outputs[..self.n_outputs]
+            .iter()
+            .any(|(label, node)| **label == *name && *node == value);
         if is_output { name } else { self.free(&name) }
     }
 
@@ -204,12 +214,13 @@ impl<'g> Writer<'g> {
             return Err(unsupported("the model would have more than 2 GiB, the limit of its format", help));
         }
         let mut outputs = vec![];
-        for (label, value) in self.graph.outputs.clone() {
+        for (label, value) in &self.graph.outputs[..self.n_outputs] {
+            let value = *value;
             let name = self.whole(value);
-            if *name != *label {
+            if *name != **label {
                 self.push("Identity", &[&name], vec![], vec![label.to_string()]);
             }
-            outputs.push(info(&label, self.ty(value)));
+            outputs.push(info(label, self.ty(value)));
         }
         let graph = GraphProto {
             node: self.nodes,
