@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use engine_core::compile::Options;
 use engine_core::diag::Sources;
-use engine_core::ir::Symbol;
+use engine_core::ir::{Dim, Symbol, Value};
+use engine_core::pipeline::Pipeline;
+use engine_core::stage::StageIssue;
 use engine_runtime::session::{CompilingPlanner, Fault, Session, StageFault};
 use indexmap::IndexMap;
 
@@ -35,6 +37,7 @@ pub(super) fn export(engine: Engine, args: &ExportArgs) -> Result<(), Failure> {
         }
         session.parameters()?
     };
+    expect_open(&opened.pipeline, &args.dim).map_err(|issue| failure(&opened, Refused::Stage(issue)))?;
     let outputs: Vec<Symbol> = args.outputs.iter().map(|name| name.as_str().into()).collect();
     let bytes = model((&opened.pipeline, &registry), &weights, &outputs, &args.dim);
     let bytes = bytes.map_err(|refused| failure(&opened, refused))?;
@@ -48,4 +51,14 @@ fn failure(opened: &Opened, refused: Refused) -> Failure {
         Refused::Stage(issue) => opened.stage_failure("export", &StageFault(issue)),
         Refused::Model(diagnostic) => Failure::diagnostic(Fault::Graph, diagnostic, &Sources::new()),
     }
+}
+
+/// Fails if an extent is no open one of an input.
+fn expect_open(pipeline: &Pipeline, extents: &[(Symbol, usize)]) -> Result<(), StageIssue> {
+    let graph = &pipeline.graph;
+    let types = graph.inputs().map(|(id, _)| graph.ty(Value::of(id)));
+    let open: Vec<&Symbol> = types.flat_map(|ty| &ty.shape).filter_map(Dim::name).collect();
+    let Some((unknown, _)) = extents.iter().find(|(name, _)| !open.contains(&name)) else { return Ok(()) };
+    let issue = StageIssue::new(format!("no input has an open extent `{unknown}`"), None);
+    Err(issue.help("`--set dims.NAME=N` changes an extent of the pipeline"))
 }

@@ -116,5 +116,6 @@ fn a_graph_without_weights_or_extents_is_no_model() {
     );
     refused(&["--output", "y"], "the extent `B` has no value");
     refused(&["--output", "t", "--dim", "B=1"], "there is no node `t`");
+    refused(&["--output", "y", "--dim", "C=1"], "no input has an open extent `C`");
     refused(&["--output", "z"], "error[E0508]: the node `z.1.1` draws random bits, which ONNX cannot repeat");
 }
