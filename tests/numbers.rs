@@ -116,6 +116,8 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("digamma", "step 46, add", "a square has no sign"),
     ("digamma", "step 51, add", "a square has no sign"),
     ("digamma", "step 56, add", "a square has no sign"),
+    ("small_float", "with 0.125 negated", "rounding is odd, so the sign of the unit cancels"),
+    ("small_float", "step 26, mul, negated", "rounding is odd, so the sign of the unit cancels"),
     ("eye", ".sub(y0.2, y0.1)", "an equality has no sign"),
     ("logcumsumexp", "step 6, sub", "a magnitude has no sign"),
     (
