@@ -18,6 +18,8 @@ struct Kind {
     gates: &'static [usize],
     /// Whether a step also carries a cell.
     has_cell: bool,
+    /// Further settings of a step.
+    settings: &'static str,
 }
 
 /// Gates i, f, c, o of the engine, which ONNX orders i, o, f, c.
@@ -35,7 +37,7 @@ pub(crate) fn lstm(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> 
     if node.input(7).is_some() || node.int("input_forget", 0) != 0 {
         return Err(node.fault("has peepholes, or couples its gates"));
     }
-    network(of, node, &Kind { step: "lstm_step", gates: &[0, 2, 3, 1], has_cell: true })
+    network(of, node, &Kind { step: "lstm_step", gates: &[0, 2, 3, 1], has_cell: true, settings: "" })
 }
 
 /// Gates r, z, n of the engine, which ONNX orders z, r, n.
@@ -50,10 +52,18 @@ pub(crate) fn gru(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         "linear_before_reset",
     ];
     expect_plain(node, &allowed, &["Sigmoid", "Tanh"])?;
-    if node.int("linear_before_reset", 0) == 0 {
-        return Err(node.fault("resets its state before the product"));
-    }
-    network(of, node, &Kind { step: "gru_step", gates: &[1, 0, 2], has_cell: false })
+    let step = if node.int("linear_before_reset", 0) == 0 { "gru_reset_step" } else { "gru_step" };
+    network(of, node, &Kind { step, gates: &[1, 0, 2], has_cell: false, settings: "" })
+}
+
+/// A network without gates.
+pub(crate) fn rnn(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let allowed =
+        ["activation_alpha", "activation_beta", "activations", "direction", "hidden_size", "layout"];
+    let rectifies = matches!(node.attributes.get("activations"), Some(Attribute::Texts(words)) if words.iter().all(|word| word == "Relu"));
+    expect_plain(node, &allowed, &[if rectifies { "Relu" } else { "Tanh" }])?;
+    let settings = if rectifies { ", rectify=true" } else { "" };
+    network(of, node, &Kind { step: "rnn_step", gates: &[0], has_cell: false, settings })
 }
 
 fn expect_plain(node: &Node, allowed: &[&str], activations: &[&str]) -> Result<(), Diagnostic> {
@@ -67,15 +77,20 @@ fn expect_plain(node: &Node, allowed: &[&str], activations: &[&str]) -> Result<(
         }
         Some(_) => false,
     };
-    match is_default(node.attributes.get("activations")) && node.int("layout", 0) == 0 {
+    match is_default(node.attributes.get("activations")) {
         true => Ok(()),
-        false => Err(node.fault("has other activations, or batches first")),
+        false => Err(node.fault("has other activations")),
     }
+}
+
+/// Whether items come before positions.
+fn is_batch_first(node: &Node) -> bool {
+    node.int("layout", 0) != 0
 }
 
 fn network(of: &mut Translation, node: &Node, kind: &Kind) -> Result<(), Diagnostic> {
     let type_of = |at: usize| node.input(at).and_then(|name| of.values.type_of(name));
-    let (Some(x), Some(w)) = (type_of(0), type_of(1)) else {
+    let (Some(mut x), Some(w)) = (type_of(0), type_of(1)) else {
         return Err(broken(format!("{} lacks an operand", node.describe()), "export the model again"));
     };
     let directions: &[bool] = match node.attributes.get("direction") {
@@ -89,17 +104,26 @@ fn network(of: &mut Translation, node: &Node, kind: &Kind) -> Result<(), Diagnos
             "export the model again",
         ));
     }
+    if is_batch_first(node) {
+        x.shape.swap(0, 1);
+    }
     expect_whole(of, node, &x)?;
     let runs =
         directions.iter().enumerate().map(|(at, &is_reverse)| run(of, node, kind, &x, (at, is_reverse)));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
     let [all, last, cell]: [Vec<&str>; 3] =
         [0, 1, 2].map(|i| runs.iter().map(|run| run[i].as_str()).collect());
-    for (output, (parts, axis)) in node.outputs.iter().zip([(all, 1), (last, 0), (cell, 0)]) {
-        if !output.is_empty() {
-            let expr = format!("stack({}, axis={axis})", parts.join(", "));
-            of.values.define(output, expression(&expr))?;
-        }
+    for (output, parts) in node.outputs.iter().zip([all, last, cell]).filter(|(output, _)| !output.is_empty())
+    {
+        let is_sequence = node.outputs.first() == Some(output);
+        let parts = parts.join(", ");
+        let expr = match (is_sequence, is_batch_first(node)) {
+            (true, false) => format!("stack({parts}, axis=1)"),
+            (true, true) => format!("permute(stack({parts}, axis=1), axes=[2, 0, 1, 3])"),
+            (false, false) => format!("stack({parts}, axis=0)"),
+            (false, true) => format!("stack({parts}, axis=1)"),
+        };
+        of.values.define(output, expression(&expr))?;
     }
     Ok(())
 }
@@ -128,8 +152,15 @@ fn run(
     let (w, u, b, d) = (w?, u?, param(of, node, "b", b?)?, param(of, node, "d", d?)?);
     let hidden = of.values.type_of(&u).map_or(0, |ty| ty.shape[0].fixed().unwrap_or(0));
     let given = of.values.operand(node.input(0).unwrap_or_default(), None)?;
+    let given = match is_batch_first(node) {
+        true => expression(&format!("permute({given}, axes=[1, 0, 2])")),
+        false => given,
+    };
     let state = |of: &mut Translation, operand: usize| match node.input(operand) {
-        Some(name) => of.values.operand(name, None).map(|initial| format!("select({initial}, index={at})")),
+        Some(name) => of.values.operand(name, None).map(|initial| match is_batch_first(node) {
+            true => format!("select({initial}, axis=1, index={at})"),
+            false => format!("select({initial}, index={at})"),
+        }),
         None => Ok(format!("zeros(shape=[{}, {hidden}], dtype={})", x.shape[1], x.dtype)),
     };
     let mut states = vec![state(of, 5)?];
@@ -139,7 +170,12 @@ fn run(
     let [w, u, b, d] = [w, u, b, d].map(|name| of.values.tensor(&name).map(|(name, _)| name));
     let sequence = if is_reverse { format!("slice({given}, step=-1)") } else { given.to_string() };
     let (w, u, b, d) = (w?, u?, b?, d?);
-    let call = format!("{}({}, {sequence} @ {w} + {b}, {u}, {d}, over=0)", kind.step, states.join(", "));
+    let call = format!(
+        "{}({}, {sequence} @ {w} + {b}, {u}, {d}, over=0{})",
+        kind.step,
+        states.join(", "),
+        kind.settings
+    );
     let stem = node.outputs.iter().find(|name| !name.is_empty()).cloned().unwrap_or_default();
     let steps = of.values.define(&format!("{stem}.steps{at}"), expression(&call))?;
     let all = if is_reverse { format!("slice({steps}, step=-1)") } else { steps.clone() };

@@ -46,6 +46,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("QuantizeLinear", quantize::quantize),
     ("Range", range),
     ("Resize", resize::resize),
+    ("RNN", recurrent::rnn),
     ("RotaryEmbedding", rotary),
     ("STFT", signal::stft),
     ("Scan", regions::scan),

@@ -490,9 +490,17 @@ def transforms():
     case("GatherND", rand(2, 3, 4, 2), whole(2, 3, 2, low=0, high=2), opset=13, batch_dims=2, title="batches")
 
 
+def recurrences():
+    x = rand(4, 2, 3)
+    for direction, n in [("forward", 1), ("reverse", 1), ("bidirectional", 2)]:
+        case("GRU", x, rand(n, 6, 3), rand(n, 6, 2), rand(n, 12), opset=14, n=2, consts=(1, 2, 3), hidden_size=2, direction=direction, title=f"resets first, {direction}")
+        case("RNN", x, rand(n, 2, 3), rand(n, 2, 2), rand(n, 4), None, rand(n, 2, 2), opset=14, n=2, consts=(1, 2, 3), hidden_size=2, direction=direction, title=direction)
+    case("RNN", x, rand(1, 2, 3), rand(1, 2, 2), opset=7, n=2, consts=(1, 2), hidden_size=2, activations=["Relu"], title="rectified")
+
+
 if __name__ == "__main__":
     for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
-                   windows, resizing, quantised, narrow, others, regions, transforms]:
+                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")

@@ -31,7 +31,7 @@ fn tensors(folder: &Path, kind: &str) -> Result<Vec<(String, HostTensor)>, Strin
     files.map(read).collect()
 }
 
-/// The model. Inputs become constants if shapes depend on them: those of integers, or all of at most one axis.
+/// The model. Inputs become constants if shapes depend on them: those of integers, all of at most one axis, or all but the first.
 fn imported(path: &Path, inputs: &[(String, HostTensor)]) -> Result<Model, String> {
     let stored = |tensor: &HostTensor| {
         Stored::new(tensor.dtype(), tensor.shape().to_vec(), tensor.bytes().to_vec().into())
@@ -45,7 +45,11 @@ fn imported(path: &Path, inputs: &[(String, HostTensor)]) -> Result<Model, Strin
     let free = fixed(&|_| false);
     let free = free.or_else(|_| fixed(&|value| value.dtype() == DType::I64));
     // Numbers and lists may settle shapes: the scales of `Resize`, the bounds of `Range`.
-    free.or_else(|_| fixed(&|value| value.shape().len() <= 1)).map_err(|fault| fault.message)
+    let free = free.or_else(|_| fixed(&|value| value.shape().len() <= 1));
+    // Weights are constants in models, and inputs in tests.
+    let first = inputs.first().map(|(_, value)| value);
+    free.or_else(|_| fixed(&|value| !first.is_some_and(|first| std::ptr::eq(first, value))))
+        .map_err(|fault| fault.message)
 }
 
 fn outcome(folder: &Path) -> Outcome {
