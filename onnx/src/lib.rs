@@ -14,6 +14,7 @@ mod export;
 mod fault;
 mod fold;
 mod functions;
+mod grid;
 mod inline;
 mod known;
 mod literal;

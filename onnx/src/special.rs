@@ -12,10 +12,11 @@ use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
 use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
-use crate::{pads, quantize, recurrent, regions, resize, signal, windows};
+use crate::{grid, pads, quantize, recurrent, regions, resize, signal, windows};
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
+    ("AffineGrid", grid::affine_grid),
     ("Attention", attention),
     ("AveragePool", windows::average_pool),
     ("Cast", cast),
@@ -32,6 +33,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("DynamicQuantizeLinear", quantize::dynamic),
     ("GRU", recurrent::gru),
     ("GatherND", gather_nd),
+    ("GridSample", grid::grid_sample),
     ("If", regions::branch),
     ("LRN", windows::response_norm),
     ("LSTM", recurrent::lstm),

@@ -498,9 +498,25 @@ def recurrences():
     case("RNN", x, rand(1, 2, 3), rand(1, 2, 2), opset=7, n=2, consts=(1, 2), hidden_size=2, activations=["Relu"], title="rectified")
 
 
+def grids():
+    x, volume = rand(2, 2, 3, 4), rand(1, 2, 2, 3, 3)
+    # Places reach beyond the image on all sides.
+    places, deep = rand(2, 2, 3, 2), rand(1, 2, 2, 2, 3)
+    for mode in ["linear", "nearest", "cubic"]:
+        for padding in ["zeros", "border", "reflection"]:
+            for corners in [0, 1]:
+                case("GridSample", x, places, opset=20, mode=mode, padding_mode=padding, align_corners=corners, title=f"{mode} {padding} {corners}")
+    for mode in ["linear", "nearest"]:
+        case("GridSample", volume, deep, opset=20, mode=mode, title=f"of a volume, {mode}")
+    case("GridSample", x, places, opset=16, mode="bilinear", title="opset 16")
+    for corners in [0, 1]:
+        case("AffineGrid", rand(2, 2, 3), np.array([2, 1, 3, 4]), consts=(1,), opset=20, align_corners=corners)
+        case("AffineGrid", rand(1, 3, 4), np.array([1, 1, 2, 3, 2]), consts=(1,), opset=20, align_corners=corners, title="of a volume")
+
+
 if __name__ == "__main__":
     for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
-                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences]:
+                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences, grids]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")
