@@ -178,6 +178,12 @@ pub(crate) fn affine_grid(of: &mut Translation, node: &Node) -> Result<(), Diagn
         places.push(1.0);
     }
     let n = extents.len();
+    if shape.len() != 3 {
+        return Err(broken(
+            format!("{} has maps of unexpected shape", node.describe()),
+            "export the model again",
+        ));
+    }
     let base = matrix(of, &format!("{}_places", node.outputs[0]), &[n_places as usize, n + 1], &places)?;
     let theta = of.values.tensor(name)?.0;
     let outer = [vec![shape[0].clone()], ints(&extents), vec![Number::Int(n as i64)]].concat();

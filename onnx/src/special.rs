@@ -294,7 +294,8 @@ fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
 fn one_hot(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let ((indices, shape), (values, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
     let depth = numbers(of, node, 1)?.and_then(|found| found.first().and_then(Number::float));
-    let depth = depth.ok_or_else(|| node.fault("has an open depth"))?;
+    let depth = depth.filter(|depth| (1.0..2f64.powi(31)).contains(depth));
+    let depth = depth.ok_or_else(|| node.fault("has a depth that is open, or no number of classes"))? as i64;
     let is_float = of.values.type_of(indices).is_some_and(|ty| !ty.dtype.is_int());
     let (indices, values) = (of.values.tensor(indices)?.0, of.values.tensor(values)?.0);
     let indices = if is_float { format!("cast({indices}, dtype=i64)") } else { indices };
