@@ -276,7 +276,7 @@ fn calls_over_sequences_and_precisions_are_checked() {
     let replaced = |by: &'static str| [(call, by)];
     refused(
         &replaced(r#""rnn": "GRU(x, width=8, repeat=2, over=1)""#),
-        "a call has either `repeat` or `over`",
+        "a call has either `repeat`, `over` or `until`",
     );
     refused(&replaced(r#""rnn": "GRU(x, width=8, over=time)""#), "`over` must be a whole number");
     refused(&replaced(r#""rnn": "GRU(x, width=8, recompute=3)""#), "`recompute` must be `true` or `false`");

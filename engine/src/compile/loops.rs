@@ -33,11 +33,11 @@ pub(super) fn compile<T>(
         let compiled = compile(&trip.graph, site);
         site += compiled.n_sites;
         let Trip { carried, number, given, ends, .. } = trip;
-        let plan = LoopPlan { node: body.node, plan: Arc::new(compiled.plan), carried, number, given, ends };
+        let plan = LoopPlan { node: body.node, step: Arc::new(compiled.plan), carried, number, given, ends };
         body.workspace_bytes = plan.workspace_bytes();
-        body.checks = plan.plan.check_nodes().collect();
+        body.checks = plan.step.check_nodes().collect();
         let trips = body.trips as u64;
-        let sum = |of: fn(&Kernel) -> u64| plan.plan.kernels.iter().map(of).sum::<u64>() * trips;
+        let sum = |of: fn(&Kernel) -> u64| plan.step.kernels.iter().map(of).sum::<u64>() * trips;
         (kernel.bytes_read, kernel.bytes_written) = (sum(|k| k.bytes_read), sum(|k| k.bytes_written));
         kernel.flops = sum(|k| k.flops);
         forms.push((body.node, compiled.forms));
@@ -50,8 +50,8 @@ pub(super) fn compile<T>(
 pub(super) fn planned(mut plan: Plan, first_site: NodeId, loops: Vec<LoopPlan>) -> Plan {
     plan.assertions.iter_mut().for_each(|check| check.node += first_site);
     for trip in &loops {
-        plan.assertions.extend(trip.plan.assertions.iter().cloned());
-        plan.places.extend(trip.plan.places.iter().cloned());
+        plan.assertions.extend(trip.step.assertions.iter().cloned());
+        plan.places.extend(trip.step.places.iter().cloned());
     }
     plan.loops = loops;
     plan

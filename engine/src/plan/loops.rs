@@ -10,12 +10,12 @@ impl LoopPlan {
 
     /// Bytes of workspace of the loop.
     pub fn workspace_bytes(&self) -> usize {
-        LoopPlan::HEAD_BYTES + self.plan.arena_bytes.next_multiple_of(ALIGNMENT)
+        LoopPlan::HEAD_BYTES + self.step.arena_bytes.next_multiple_of(ALIGNMENT)
     }
 
     /// The memory of a buffer of the plan of a trip.
     pub fn place(&self, body: &LoopBody, buffer: BufferId) -> TripPlace {
-        let buffer = &self.plan.buffers[buffer];
+        let buffer = &self.step.buffers[buffer];
         if let Place::Arena(offset) = buffer.place {
             return TripPlace::Workspace(LoopPlan::HEAD_BYTES + offset);
         }
@@ -33,7 +33,7 @@ impl LoopPlan {
     /// The memory of the value that ends the loop.
     pub fn ends_place(&self, body: &LoopBody) -> Option<TripPlace> {
         let ends = self.ends.as_ref()?;
-        let (_, buffer) = self.plan.outputs.iter().find(|(name, _)| name == ends)?;
+        let (_, buffer) = self.step.outputs.iter().find(|(name, _)| name == ends)?;
         Some(self.place(body, *buffer))
     }
 }

@@ -147,7 +147,7 @@ pub struct LoopPlan {
     /// The node of the loop.
     pub node: NodeId,
     /// The kernels of a trip.
-    pub plan: Arc<Plan>,
+    pub step: Arc<Plan>,
     /// The inputs of that plan that are carried, in the order of the loop's operands.
     pub carried: Vec<Symbol>,
     /// The input that is the number of the trip, `i32[]`.
@@ -169,7 +169,7 @@ pub enum TripPlace {
 
 impl Plan {
     /// The plan of a trip of a loop.
-    pub fn trip(&self, body: &LoopBody) -> &LoopPlan {
+    pub fn loop_of(&self, body: &LoopBody) -> &LoopPlan {
         let found = self.loops.iter().find(|trip| trip.node == body.node);
         found.unwrap_or_else(|| crate::bug!("the plan `{}` lacks the kernels of a loop", self.name))
     }

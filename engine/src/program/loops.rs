@@ -12,13 +12,13 @@ use crate::plan::{BufferId, LoopPlan, TripPlace};
 
 /// The initial values are copied to where the results will be. Then come the trips.
 pub fn program<T: Tuner>(site: &Site, body: &LoopBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
-    let trip = site.plan.trip(body);
-    let found = trip.plan.programs(&site.device, tuner);
+    let trip = site.plan.loop_of(body);
+    let found = trip.step.programs(&site.device, tuner);
     let programs = found.map_err(|NoProgram { refusal, .. }| refusal)?;
     let values = trip.workspace_bytes();
     let mut steps = vec![];
     for (number, program) in programs.programs.into_iter().enumerate() {
-        let launch = &trip.plan.launches[number];
+        let launch = &trip.step.launches[number];
         let start = values + programs.workspaces.launches[number].start;
         let moved = |place: Place| match place {
             Place::Operand { operand, offset } => within(trip, body, launch.buffers[operand], offset),
@@ -37,7 +37,7 @@ pub fn program<T: Tuner>(site: &Site, body: &LoopBody, tuner: &T) -> Result<Prog
 
 /// Part of a buffer of a trip.
 fn within(trip: &LoopPlan, body: &LoopBody, buffer: BufferId, offset: usize) -> Place {
-    place_of(trip.place(body, buffer), trip.plan.buffers[buffer].ty.bytes(), offset)
+    place_of(trip.place(body, buffer), trip.step.buffers[buffer].ty.bytes(), offset)
 }
 
 fn place_of(place: TripPlace, bytes: usize, offset: usize) -> Place {

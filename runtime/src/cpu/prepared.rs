@@ -131,9 +131,9 @@ impl LoopLaunch {
     /// # Errors
     /// If memory does not suffice.
     pub fn new(plan: &Plan, body: &LoopBody, workspace: *mut u8) -> Result<LoopLaunch, DeviceError> {
-        let trip = plan.trip(body).clone();
+        let trip = plan.loop_of(body).clone();
         let arena = workspace.wrapping_add(LoopPlan::HEAD_BYTES);
-        let launches = trip.plan.launches.iter().map(|launch| Prepared::new(&trip.plan, launch, arena));
+        let launches = trip.step.launches.iter().map(|launch| Prepared::new(&trip.step, launch, arena));
         Ok(LoopLaunch { launches: launches.collect::<Result<_, _>>()?, body: body.clone(), trip, workspace })
     }
 
@@ -147,9 +147,9 @@ impl LoopLaunch {
 
     /// Sets the addresses of all buffers of a trip.
     fn place(&mut self, operands: &[Buffer]) {
-        for (number, launch) in self.trip.plan.launches.iter().enumerate() {
+        for (number, launch) in self.trip.step.launches.iter().enumerate() {
             for (operand, &id) in launch.buffers.iter().enumerate() {
-                let ty = &self.trip.plan.buffers[id].ty;
+                let ty = &self.trip.step.buffers[id].ty;
                 let start = self.start(self.trip.place(&self.body, id), operands);
                 let placed = Buffer { start, len: ty.numel(), size: ty.dtype.size() };
                 self.launches[number].buffers[operand] = placed;
