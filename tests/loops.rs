@@ -5,6 +5,7 @@
 use engine::Engine;
 use engine::core::bind::MOST_UNROLLED;
 use engine::core::compile::{Options, compile};
+use engine::core::ir::{Node, NodeOp};
 use engine::core::pipeline::RunStage;
 use engine::core::stage;
 use engine::runtime::device::Device;
@@ -92,6 +93,18 @@ fn a_long_sequence_is_a_loop_with_the_results_of_its_formula() {
         let last = [0, 1].map(|row| &h_all[(row + 1) * T * 3 - 3..][..3]).concat();
         assert_close(&of("last"), &last);
     }
+}
+
+#[test]
+fn a_long_sequence_may_be_written_out() {
+    let unrolled = recurrence().replace("over=1)", "over=1, unroll=true)");
+    let (of, copies) = (outputs(&recurrence(), devices().remove(0)), outputs(&unrolled, devices().remove(0)));
+    for name in ["h", "p", "q"] {
+        assert_close(&copies(name), &of(name));
+    }
+    let program = Engine::new().read("loop.ron", &unrolled).unwrap();
+    let is_loop = |node: &Node| matches!(node.op, NodeOp::Loop { .. });
+    assert!(!program.graph.nodes.iter().any(is_loop), "nothing is a loop");
 }
 
 /// The kernels of a plan are those of one trip, for every number of trips.

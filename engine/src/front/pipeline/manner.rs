@@ -9,6 +9,8 @@ pub(super) struct Manner {
     pub(super) over: Option<i64>,
     /// The result that ends the calls when it is true, and the most calls.
     pub(super) until: Option<Until>,
+    /// Whether calls for all positions are written out, however many there are.
+    pub(super) unroll: bool,
     /// Whether the backward pass recomputes the activations.
     pub(super) recompute: bool,
 }

@@ -17,7 +17,7 @@ const MAX_REPEAT: i64 = 1 << 16;
 /// How many tensors the ops `stack` and `concat` take.
 const MAX_JOINED: usize = 16;
 /// The settings of a call that belong to no function.
-const NAMES: [&str; 5] = ["repeat", "over", "until", "most", "recompute"];
+const NAMES: [&str; 6] = ["repeat", "over", "until", "most", "unroll", "recompute"];
 /// How many positions of a sequence a function may be called for, and how often until a condition holds.
 const MAX_TRIPS: i64 = (1 << 31) - 1;
 
@@ -39,7 +39,14 @@ impl Typing<'_, '_> {
                 "over" => manner.over = Some(self.axis(value)?),
                 "until" => manner.until = Some(self.until(name, value, &own, form)?),
                 "most" => self.expect_until(name, &own)?,
-                _ => manner.recompute = self.truth(value)?,
+                "unroll" => {
+                    let help = "with `true`, calls over a long sequence are written out one by one";
+                    manner.unroll = self.truth("unroll", value, help)?;
+                }
+                _ => {
+                    let help = "with `true`, the backward pass computes the layer once more and keeps less in memory";
+                    manner.recompute = self.truth("recompute", value, help)?;
+                }
             }
         }
         let ways = [manner.repeat.is_some(), manner.over.is_some(), manner.until.is_some()];
@@ -126,12 +133,11 @@ impl Typing<'_, '_> {
         axis
     }
 
-    fn truth(&mut self, value: &Expr) -> Option<bool> {
+    fn truth(&mut self, setting: &str, value: &Expr, help: &str) -> Option<bool> {
         let truth = self.constants().truth(value);
         if truth.is_none() {
-            self.diags
-                .error(Code::E0108, value.span, "`recompute` must be `true` or `false`")
-                .help("with `true`, the backward pass computes the layer once more and keeps less in memory");
+            let message = format!("`{setting}` must be `true` or `false`");
+            self.diags.error(Code::E0108, value.span, message).help(help);
         }
         truth
     }
@@ -150,7 +156,7 @@ impl Typing<'_, '_> {
             Ok(found) => found,
             Err(issue) => return Some(Err(issue)),
         };
-        if n > MOST_UNROLLED {
+        if n > MOST_UNROLLED && !(call.manner.unroll && n <= MAX_REPEAT as usize) {
             return Some(self.write_loop(
                 call,
                 place,
