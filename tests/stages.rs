@@ -11,6 +11,8 @@ use engine::runtime::session::{Report, Session, SessionError};
 use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
+#[path = "stages/energy.rs"]
+mod energy;
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "stages/optimizers.rs"]

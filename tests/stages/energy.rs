@@ -1,0 +1,188 @@
+//! Energy-based models against the enumeration of all their states.
+
+use super::offline;
+use engine::core::compile::Options;
+use engine::devices::{self, Choice};
+use engine::runtime::tensor::HostTensor;
+use indexmap::IndexMap;
+use std::sync::Arc;
+
+/// Ten spins, coupled between even and odd ones, in 16384 independent chains.
+const SPINS: &str = r#"(
+    seed: 4,
+    nodes: {
+        "i": "cast(arange(stop=10), dtype=f32)",
+        "k": "reshape(i, shape=[10, 1])",
+        "b": "sin(i) * 0.4",
+        "j": "where((i + k) % 2.0 == 1.0, cos(i * k + i + k) * 0.3, 0.0)",
+        "start": "where(uniform(shape=[16384, 10]) < 0.3, 1.0, -1.0)",
+        "s": "ising_sweep(start, b, j, arange(stop=10) % 2 == 0, beta=0.8, repeat=SWEEPS)",
+        "energy": "ising_energy(s, b, j, beta=0.8)",
+        "moments": "ising_moments(s)",
+        "pair": "moments.pair * 1.0",
+        "gradient": "ising_gradient(start, s, beta=0.8)",
+        "gradient_j": "gradient.j * 1.0",
+    },
+    stages: {"go": Run(outputs: ["s", "gradient_j"])},
+)"#;
+
+const SHOWN: [&str; 9] = ["b", "j", "s", "start", "energy", "moments", "pair", "gradient", "gradient_j"];
+
+type Outputs = IndexMap<String, HostTensor>;
+
+/// All elements of some nodes.
+fn run_on(choice: Choice, text: &str, names: &[&str]) -> Outputs {
+    let device = devices::open(choice, Some(2)).unwrap().device;
+    let names: Vec<Arc<str>> = names.iter().map(|&name| name.into()).collect();
+    offline::session(text, device, Options::default()).run(&names, &IndexMap::new()).unwrap()
+}
+
+fn of(outputs: &Outputs, name: &str) -> Vec<f64> {
+    outputs[name].to_f64()
+}
+
+fn chains(choice: Choice, n_sweeps: usize) -> Outputs {
+    run_on(choice, &SPINS.replace("SWEEPS", &n_sweeps.to_string()), &SHOWN)
+}
+
+/// The spins of state `n`.
+fn spins(n: usize) -> Vec<f64> {
+    (0..10).map(|i| if n >> i & 1 == 1 { 1.0 } else { -1.0 }).collect()
+}
+
+/// Minus the exponent of the law: -0.8 (b·s + the sum of j s s over pairs).
+fn energy(s: &[f64], b: &[f64], j: &[f64]) -> f64 {
+    let pairs = (0..10).flat_map(|i| (0..i).map(move |k| j[10 * i + k] * s[i] * s[k]));
+    -0.8 * (pairs.sum::<f64>() + s.iter().zip(b).map(|(s, b)| s * b).sum::<f64>())
+}
+
+fn log_z(b: &[f64], j: &[f64]) -> f64 {
+    (0..1024).map(|n| (-energy(&spins(n), b, j)).exp()).sum::<f64>().ln()
+}
+
+/// Means of products of spins i and k under the law; of spin i where k is none.
+fn expected(b: &[f64], j: &[f64], i: usize, k: Option<usize>) -> f64 {
+    let z = log_z(b, j);
+    let term = |s: Vec<f64>| (-energy(&s, b, j) - z).exp() * s[i] * k.map_or(1.0, |k| s[k]);
+    (0..1024).map(|n| term(spins(n))).sum()
+}
+
+/// Moments of all chains lie within 5 deviations of a mean of 16384 independent signs.
+fn assert_law(outputs: &Outputs) {
+    let [b, j, means, pairs] = ["b", "j", "moments", "pair"].map(|name| of(outputs, name));
+    let assert_near = |got: f64, exact: f64| {
+        let deviation = ((1.0 - exact * exact).max(0.0) / 16384.0).sqrt();
+        assert!((got - exact).abs() <= 5.0 * deviation + 1e-6, "{got} is not {exact}");
+    };
+    for i in 0..10 {
+        assert_near(means[i], expected(&b, &j, i, None));
+        (0..10).for_each(|k| assert_near(pairs[10 * i + k], expected(&b, &j, i, Some(k))));
+    }
+}
+
+#[test]
+fn ising_chains_have_the_moments_of_all_states() {
+    let outputs = chains(Choice::Cpu, 40);
+    assert_law(&outputs);
+    let [b, j, s, energies] = ["b", "j", "s", "energy"].map(|name| of(&outputs, name));
+    assert_eq!(s.len(), 163840);
+    for (s, got) in s.chunks_exact(10).zip(energies) {
+        assert!((got - energy(s, &b, &j)).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn ising_chains_on_wgpu_have_the_same_law() {
+    if devices::open(Choice::Software, None).is_ok() {
+        assert_law(&chains(Choice::Software, 20));
+    }
+}
+
+/// The mean energy of the data plus ln Z, differentiated by central differences.
+#[test]
+fn ising_gradient_is_that_of_the_divergence() {
+    let outputs = chains(Choice::Cpu, 40);
+    let [b, j, data] = ["b", "j", "start"].map(|name| of(&outputs, name));
+    let [by_b, by_j] = ["gradient", "gradient_j"].map(|name| of(&outputs, name));
+    let loss = |b: &[f64], j: &[f64]| {
+        data.chunks_exact(10).map(|s| energy(s, b, j)).sum::<f64>() / 16384.0 + log_z(b, j)
+    };
+    // Five deviations of a mean of signs, times beta.
+    let error = 5.0 * 0.8 / 128.0;
+    for i in 0..10 {
+        let moved = |by: f64| {
+            let mut b = b.clone();
+            b[i] += by;
+            loss(&b, &j)
+        };
+        let slope = (moved(1e-3) - moved(-1e-3)) / 2e-3;
+        assert!((by_b[i] - slope).abs() < error, "b {i}: {} is not {slope}", by_b[i]);
+    }
+    let moved = |by: f64| {
+        let mut j = j.clone();
+        (j[21], j[12]) = (j[21] + by, j[12] + by);
+        loss(&b, &j)
+    };
+    let slope = (moved(1e-3) - moved(-1e-3)) / 2e-3;
+    assert!((by_j[21] - slope).abs() < error && by_j[21] == by_j[12], "{} is not {slope}", by_j[21]);
+}
+
+/// Four variables of three categories: the counts of all 81 states against their law.
+#[test]
+fn categorical_chains_have_the_law_of_all_states() {
+    let text = r#"(
+        seed: 9,
+        nodes: {
+            "n": "cast(arange(stop=12), dtype=f32)",
+            "m": "reshape(n, shape=[12, 1])",
+            "place": "floor_divide(n, 3.0) + floor_divide(m, 3.0)",
+            "flat": "where(remainder(place, 2.0) == 1.0, sin(n * m + n + m) * 0.8, 0.0)",
+            "a": "reshape(cos(n) * 0.5, shape=[4, 3])",
+            "w": "reshape(flat, shape=[4, 3, 4, 3])",
+            "start": "one_hot(cast(uniform(shape=[16384, 4]) * 3, dtype=i32), classes=3)",
+            "x": "potts_sweep(start, a, w, arange(stop=4) % 2 == 0, repeat=40)",
+            "state": "argmax(x, axis=2)",
+            "energy": "potts_energy(x, a, w)",
+        },
+        stages: {"go": Run(outputs: ["a", "flat", "state", "energy"])},
+    )"#;
+    let outputs = run_on(Choice::Cpu, text, &["a", "flat", "state", "energy"]);
+    let [a, w, states, energies] = ["a", "flat", "state", "energy"].map(|name| of(&outputs, name));
+    let energy = |s: [usize; 4]| {
+        let pairs = (0..4).flat_map(|i| (0..i).map(move |k| (3 * i + s[i]) * 12 + 3 * k + s[k]));
+        -(pairs.map(|at| w[at]).sum::<f64>() + (0..4).map(|i| a[3 * i + s[i]]).sum::<f64>())
+    };
+    let digits = |n: usize| [n / 27, n / 9 % 3, n / 3 % 3, n % 3];
+    let mut counts = [0.0; 81];
+    for (row, got) in states.chunks_exact(4).zip(energies) {
+        let n = row.iter().fold(0, |n, &digit| 3 * n + digit as usize);
+        counts[n] += 1.0;
+        assert!((got - energy(digits(n))).abs() < 1e-5);
+    }
+    let weights: Vec<f64> = (0..81).map(|n| (-energy(digits(n))).exp()).collect();
+    let share = 16384.0 / weights.iter().sum::<f64>();
+    let distance: f64 = counts.iter().zip(&weights).map(|(n, w)| (n - share * w).powi(2) / (share * w)).sum();
+    // Chi squared with 80 degrees of freedom: mean 80, deviation 12.6.
+    assert!(distance < 143.0, "{distance}");
+}
+
+#[test]
+fn navigator_energy_and_cone() {
+    let text = r#"(
+        nodes: {
+            "zero": "zeros(shape=[4])",
+            "k": "cast(arange(stop=4), dtype=f32)",
+            "energy": "navigator_energy(k * 0.25, k, zero + 1.0, k * 2.0)",
+            // Phi of 6.2 lies 0.183 before phi of 0.1, across 2π.
+            "inside": "in_cone(zero + 1.0, zero + 6.2, zero + 1.0, k * 0.1 + 0.1, aperture=0.2)",
+        },
+        stages: {"go": Run(outputs: ["energy", "inside"])},
+    )"#;
+    let outputs = run_on(Choice::Cpu, text, &["energy", "inside"]);
+    for (k, got) in of(&outputs, "energy").into_iter().enumerate() {
+        let k = k as f64;
+        assert!((got - (-0.25 * k + 0.1 * (k - 1.0).powi(2) - 0.02 * k)).abs() < 1e-6);
+    }
+    // Distances: sin 1 times 0.183, 0.283, 0.383 and 0.483.
+    assert_eq!(of(&outputs, "inside"), [1.0, 0.0, 0.0, 0.0]);
+}
