@@ -203,3 +203,14 @@ fn shipped_ising_graph_tells_digits_from_noise() {
     assert!(before.abs() < 1.0 && gaps.len() == 4, "{before} {gaps:?}");
     assert!(gaps[0] > 50.0 && gaps.is_sorted(), "{gaps:?}");
 }
+
+#[test]
+fn hinton_start_draws_from_the_fields_alone() {
+    let text = r#"(
+        nodes: {"mean": "mean(hinton_start(full(shape=[16384, 1], value=1.5), beta=0.5), axis=0)"},
+        stages: {"go": Run(outputs: ["mean"])},
+    )"#;
+    // The mean of signs is 2 sigmoid(0.75) - 1 = tanh(0.375); five deviations are 0.037.
+    let got = of(&run_on(Choice::Cpu, text, &["mean"]), "mean")[0];
+    assert!((got - 0.375_f64.tanh()).abs() < 0.037, "{got}");
+}
