@@ -17,6 +17,8 @@ mod energy;
 mod offline;
 #[path = "stages/optimizers.rs"]
 mod optimizers;
+#[path = "common/present.rs"]
+mod present;
 #[path = "stages/random.rs"]
 mod random;
 #[path = "stages/state.rs"]

@@ -1,8 +1,9 @@
 //! Energy-based models against the enumeration of all their states.
 
 use super::offline;
+use super::present::{cpu, gpus};
 use engine::core::compile::Options;
-use engine::devices::{self, Choice};
+use engine::runtime::device::Device;
 use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 use std::sync::Arc;
@@ -31,8 +32,8 @@ const SHOWN: [&str; 9] = ["b", "j", "s", "start", "energy", "moments", "pair", "
 type Outputs = IndexMap<String, HostTensor>;
 
 /// All elements of some nodes.
-fn run_on(choice: Choice, text: &str, names: &[&str]) -> Outputs {
-    let device = devices::open(choice, Some(2)).unwrap().device;
+fn run_on(device: &Arc<dyn Device>, text: &str, names: &[&str]) -> Outputs {
+    let device = Arc::clone(device);
     let names: Vec<Arc<str>> = names.iter().map(|&name| name.into()).collect();
     offline::session(text, device, Options::default()).run(&names, &IndexMap::new()).unwrap()
 }
@@ -41,8 +42,8 @@ fn of(outputs: &Outputs, name: &str) -> Vec<f64> {
     outputs[name].to_f64()
 }
 
-fn chains(choice: Choice, n_sweeps: usize) -> Outputs {
-    run_on(choice, &SPINS.replace("SWEEPS", &n_sweeps.to_string()), &SHOWN)
+fn chains(device: &Arc<dyn Device>, n_sweeps: usize) -> Outputs {
+    run_on(device, &SPINS.replace("SWEEPS", &n_sweeps.to_string()), &SHOWN)
 }
 
 /// The spins of state `n`.
@@ -82,7 +83,7 @@ fn assert_law(outputs: &Outputs) {
 
 #[test]
 fn ising_chains_have_the_moments_of_all_states() {
-    let outputs = chains(Choice::Cpu, 40);
+    let outputs = chains(&cpu(2), 40);
     assert_law(&outputs);
     let [b, j, s, energies] = ["b", "j", "s", "energy"].map(|name| of(&outputs, name));
     assert_eq!(s.len(), 163840);
@@ -92,16 +93,14 @@ fn ising_chains_have_the_moments_of_all_states() {
 }
 
 #[test]
-fn ising_chains_on_wgpu_have_the_same_law() {
-    if devices::open(Choice::Software, None).is_ok() {
-        assert_law(&chains(Choice::Software, 20));
-    }
+fn ising_chains_on_gpus_have_the_same_law() {
+    gpus().iter().for_each(|gpu| assert_law(&chains(gpu, 20)));
 }
 
 /// The mean energy of the data plus ln Z, differentiated by central differences.
 #[test]
 fn ising_gradient_is_that_of_the_divergence() {
-    let outputs = chains(Choice::Cpu, 40);
+    let outputs = chains(&cpu(2), 40);
     let [b, j, data] = ["b", "j", "start"].map(|name| of(&outputs, name));
     let [by_b, by_j] = ["gradient", "gradient_j"].map(|name| of(&outputs, name));
     let loss = |b: &[f64], j: &[f64]| {
@@ -146,7 +145,7 @@ fn categorical_chains_have_the_law_of_all_states() {
         },
         stages: {"go": Run(outputs: ["a", "flat", "state", "energy"])},
     )"#;
-    let outputs = run_on(Choice::Cpu, text, &["a", "flat", "state", "energy"]);
+    let outputs = run_on(&cpu(2), text, &["a", "flat", "state", "energy"]);
     let [a, w, states, energies] = ["a", "flat", "state", "energy"].map(|name| of(&outputs, name));
     let energy = |s: [usize; 4]| {
         let pairs = (0..4).flat_map(|i| (0..i).map(move |k| (3 * i + s[i]) * 12 + 3 * k + s[k]));
@@ -178,7 +177,7 @@ fn navigator_energy_and_cone() {
         },
         stages: {"go": Run(outputs: ["energy", "inside"])},
     )"#;
-    let outputs = run_on(Choice::Cpu, text, &["energy", "inside"]);
+    let outputs = run_on(&cpu(2), text, &["energy", "inside"]);
     for (k, got) in of(&outputs, "energy").into_iter().enumerate() {
         let k = k as f64;
         assert!((got - (-0.25 * k + 0.1 * (k - 1.0).powi(2) - 0.02 * k)).abs() < 1e-6);
@@ -190,7 +189,7 @@ fn navigator_energy_and_cone() {
 /// Half the distance of counts and law is 0.028 on average for 16384 draws from 81 states, or less.
 #[test]
 fn shipped_graph_of_categories_draws_from_its_law() {
-    let outputs = run_on(Choice::Cpu, include_str!("../../graphs/categorical_ebm.ron"), &["distance", "law"]);
+    let outputs = run_on(&cpu(2), include_str!("../../graphs/categorical_ebm.ron"), &["distance", "law"]);
     assert!(of(&outputs, "distance")[0] < 0.04, "{outputs:?}");
     assert!((of(&outputs, "law").iter().sum::<f64>() - 1.0).abs() < 1e-5);
 }
@@ -211,6 +210,6 @@ fn hinton_start_draws_from_the_fields_alone() {
         stages: {"go": Run(outputs: ["mean"])},
     )"#;
     // The mean of signs is 2 sigmoid(0.75) - 1 = tanh(0.375); five deviations are 0.037.
-    let got = of(&run_on(Choice::Cpu, text, &["mean"]), "mean")[0];
+    let got = of(&run_on(&cpu(2), text, &["mean"]), "mean")[0];
     assert!((got - 0.375_f64.tanh()).abs() < 0.037, "{got}");
 }
