@@ -98,13 +98,15 @@ fn check_near(what: &str, expected: &Value, found: &Value) {
 fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let few_digits = [digits[0], digits[1], "train.epochs=5"];
-    let graphs: [(&str, &[&str]); 14] = [
+    let graphs: [(&str, &[&str]); 16] = [
+        ("categorical_ebm.ron", &[]),
         ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
         ("gpt.ron", &["train.max_steps=3", "train.batch=2", "test.batch=8", "dims.L=1", "write.length=4"]),
         ("gru.ron", &["dims.T=8", "dims.H=32", "train.max_steps=20", "train.batch=16"]),
         ("gumbel.ron", &digits),
         ("houses.ron", &["train.max_steps=20"]),
+        ("ising.ron", &["train.max_steps=3"]),
         ("mnist.ron", &digits),
         ("mnist_cnn.ron", &[digits[0], digits[1], "train.max_steps=3", "train.batch=16", "test.batch=50"]),
         ("mnist_decomposed.ron", &digits),
