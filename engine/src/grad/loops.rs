@@ -13,19 +13,10 @@ use std::collections::{HashMap, HashSet};
 /// A loop of the forward graph that keeps what its gradient needs.
 pub(super) struct Tape {
     trips: usize,
-    /// The region with the gradient of a trip appended.
-    joint: Graph,
-    /// The nodes of the region itself.
-    n_forward: usize,
-    /// The inputs of the region.
-    inputs: Vec<Value>,
     n_carried: usize,
-    /// By carried value of a float type: its number, and the input that takes its gradient.
-    seeds: Vec<(usize, Value)>,
-    /// By operand: its gradient, if it has one.
-    grads: Vec<Option<Value>>,
-    /// Values of a trip that are kept, by the results of the loop that hold them.
-    kept: HashMap<Value, usize>,
+    joint: Joint,
+    /// Values of a trip that are kept, in the order of the results of the loop that hold them.
+    kept: Vec<Value>,
 }
 
 /// The gradient of a trip.
@@ -46,14 +37,9 @@ impl Tape {
     /// A loop with the gradient of a trip.
     pub(super) fn new(node: &Node, joint: Joint) -> Tape {
         let &NodeOp::Loop { trips, n_given, .. } = &node.op else { crate::bug!("{:?} is no loop", node.op) };
-        let Joint { graph: joint, n_forward, inputs, seeds, grads } = joint;
         let n_carried = node.inputs.len() - n_given;
-        let mut tape =
-            Tape { trips, joint, n_forward, inputs, n_carried, seeds, grads, kept: HashMap::new() };
-        for value in tape.needed().0 {
-            let port = node.outputs.len() + tape.kept.len();
-            tape.kept.entry(value).or_insert(port);
-        }
+        let mut tape = Tape { trips, n_carried, joint, kept: vec![] };
+        tape.kept = tape.needed().0;
         tape
     }
 
@@ -62,14 +48,14 @@ impl Tape {
     fn needed(&self) -> (Vec<Value>, HashSet<NodeId>) {
         let (mut kept, mut computed) = (vec![], HashSet::new());
         let mut seen = HashSet::new();
-        let mut open: Vec<Value> = self.grads.iter().flatten().copied().collect();
+        let mut open: Vec<Value> = self.joint.grads.iter().flatten().copied().collect();
         while let Some(value) = open.pop() {
             if !seen.insert(value) || self.is_fixed_input(value) {
                 continue;
             }
-            let node = &self.joint.nodes[value.node];
+            let node = &self.joint.graph.nodes[value.node];
             let is_step = node.op == NodeOp::Input(InputKind::Step);
-            if value.node >= self.n_forward || self.is_cheap(node) || is_step {
+            if value.node >= self.joint.n_forward || self.is_cheap(node) || is_step {
                 computed.insert(value.node);
                 open.extend(node.inputs.iter().copied());
             } else {
@@ -82,7 +68,7 @@ impl Tape {
 
     /// Whether a value is an input that is known in each trip of the reverse loop.
     fn is_fixed_input(&self, value: Value) -> bool {
-        let at = self.inputs.iter().position(|input| *input == value);
+        let at = self.joint.inputs.iter().position(|input| *input == value);
         at.is_some_and(|at| at >= self.n_carried)
     }
 
@@ -98,18 +84,10 @@ impl Tape {
         }
     }
 
-    /// The kept values, in the order of the results that hold them.
-    fn in_order(&self) -> Vec<Value> {
-        let mut kept: Vec<(usize, Value)> = self.kept.iter().map(|(value, port)| (*port, *value)).collect();
-        kept.sort_unstable();
-        kept.into_iter().map(|(_, value)| value).collect()
-    }
-
-    /// Appends the loop, which keeps those values. Returns the values of the original results.
+    /// Appends the loop with the stacks of the kept values. Returns the values of the original results.
     pub(super) fn push_forward(&self, b: &mut Builder, node: &Node, operands: &[Value]) -> Vec<Value> {
-        let kept = self.in_order();
-        let stacks: Vec<Type> = kept.iter().map(|&value| self.stacked(value)).collect();
-        let region = self.recording(&kept, &stacks, b.registry());
+        let stacks: Vec<Type> = self.kept.iter().map(|&value| self.stacked(value)).collect();
+        let region = self.recording(&stacks, b.registry());
         let (initial, given) = operands.split_at(self.n_carried);
         let zeros: Vec<Value> = stacks.iter().map(|ty| b.full(Literal::Int(0), ty.clone())).collect();
         let operands = initial.iter().chain(&zeros).chain(given).copied().collect();
@@ -121,24 +99,25 @@ impl Tape {
     }
 
     fn stacked(&self, value: Value) -> Type {
-        let mut ty = self.joint.ty(value).clone();
+        let mut ty = self.joint.graph.ty(value).clone();
         ty.shape.insert(0, Dim::Fixed(self.trips));
         ty
     }
 
     /// The region that writes the kept values to the rows of stacks.
-    fn recording(&self, kept: &[Value], stacks: &[Type], registry: &Registry) -> Graph {
-        let mut copy = Copied::new("trip", &self.joint, registry);
-        let (carried, others) = self.inputs.split_at(self.n_carried);
-        carried.iter().for_each(|input| copy.node(&self.joint, input.node));
+    fn recording(&self, stacks: &[Type], registry: &Registry) -> Graph {
+        let mut copy = Copied::new("trip", &self.joint.graph, registry);
+        let (carried, others) = self.joint.inputs.split_at(self.n_carried);
+        carried.iter().for_each(|input| copy.node(&self.joint.graph, input.node));
         let stacks: Vec<Value> = stacks.iter().map(|ty| copy.input(ty.clone())).collect();
-        others.iter().for_each(|input| copy.node(&self.joint, input.node));
-        for id in 0..self.n_forward {
-            copy.node(&self.joint, id);
+        others.iter().for_each(|input| copy.node(&self.joint.graph, input.node));
+        for id in 0..self.joint.n_forward {
+            copy.node(&self.joint.graph, id);
         }
         let number = copy.map[&others[0]];
-        let mut results: Vec<Value> = self.joint.outputs.iter().map(|(_, value)| copy.map[value]).collect();
-        for (&stack, value) in stacks.iter().zip(kept) {
+        let mut results: Vec<Value> =
+            self.joint.graph.outputs.iter().map(|(_, value)| copy.map[value]).collect();
+        for (&stack, value) in stacks.iter().zip(&self.kept) {
             results.push(copy.builder.scatter(stack, number, copy.map[value], 0, 0, Combine::Set));
         }
         copy.finish(results)
@@ -156,17 +135,18 @@ impl Tape {
             true => node.inputs[operand],
             false => node.inputs[operand + self.kept.len()],
         };
-        let given: Vec<usize> =
-            (self.n_carried..self.grads.len()).filter(|&operand| self.grads[operand].is_some()).collect();
+        let given: Vec<usize> = (self.n_carried..self.joint.grads.len())
+            .filter(|&operand| self.joint.grads[operand].is_some())
+            .collect();
         let mut carried = vec![];
-        for &(port, _) in &self.seeds {
+        for &(port, _) in &self.joint.seeds {
             let value = Value { node: id, port };
             carried.push(upstream[port].unwrap_or_else(|| b.full_like(value, 0.0)));
         }
         for &operand in &given {
             carried.push(b.full_like(operand_of(operand), 0.0));
         }
-        let fixed: Vec<Value> = (self.n_carried..self.grads.len()).map(operand_of).collect();
+        let fixed: Vec<Value> = (self.n_carried..self.joint.grads.len()).map(operand_of).collect();
         let stacks = (0..self.kept.len()).map(|at| Value { node: id, port: self.n_results(&node) + at });
         let operands: Vec<Value> = carried.iter().copied().chain(stacks).chain(fixed).collect();
         let outputs: Vec<Output> =
@@ -175,8 +155,8 @@ impl Tape {
         let op = NodeOp::Loop { trips: self.trips, n_given, until: false, counted: false };
         let made = b.push_node(op, operands, outputs);
         b.graph.nodes[made].regions = vec![self.reverse(&given, b.registry())];
-        let mut grads = vec![None; self.grads.len()];
-        let results = self.seeds.iter().map(|(port, _)| *port).chain(given);
+        let mut grads = vec![None; self.joint.grads.len()];
+        let results = self.joint.seeds.iter().map(|(port, _)| *port).chain(given);
         results.enumerate().for_each(|(port, operand)| grads[operand] = Some(Value { node: made, port }));
         let (carried, given) = grads.split_at(self.n_carried);
         let of_stacks = vec![None; self.kept.len()];
@@ -189,35 +169,36 @@ impl Tape {
 
     /// The region of the gradient: a trip of the reverse loop.
     fn reverse(&self, given: &[usize], registry: &Registry) -> Graph {
-        let mut copy = Copied::new("back", &self.joint, registry);
-        for &(_, seed) in &self.seeds {
-            copy.node(&self.joint, seed.node);
+        let mut copy = Copied::new("back", &self.joint.graph, registry);
+        for &(_, seed) in &self.joint.seeds {
+            copy.node(&self.joint.graph, seed.node);
         }
-        let sums: Vec<Value> =
-            given.iter().map(|&operand| copy.input(self.joint.ty(self.input(operand)).clone())).collect();
+        let sums: Vec<Value> = given
+            .iter()
+            .map(|&operand| copy.input(self.joint.graph.ty(self.input(operand)).clone()))
+            .collect();
         let number = copy.input(Type::scalar(DType::I32));
-        let kept = self.in_order();
-        let stacks: Vec<Value> = kept.iter().map(|&value| copy.input(self.stacked(value))).collect();
-        let (_, others) = self.inputs.split_at(self.n_carried);
-        others[1..].iter().for_each(|input| copy.node(&self.joint, input.node));
+        let stacks: Vec<Value> = self.kept.iter().map(|&value| copy.input(self.stacked(value))).collect();
+        let (_, others) = self.joint.inputs.split_at(self.n_carried);
+        others[1..].iter().for_each(|input| copy.node(&self.joint.graph, input.node));
         let last = copy.builder.full(Literal::Int(self.trips as i64 - 1), Type::scalar(DType::I32));
         let trip = copy.builder.sub(last, number);
         copy.map.insert(others[0], trip);
-        for (&value, stack) in kept.iter().zip(stacks) {
+        for (&value, stack) in self.kept.iter().zip(stacks) {
             let row = copy.builder.gather(stack, trip, 0, 0);
             copy.map.insert(value, row);
         }
         let (_, computed) = self.needed();
-        for id in (0..self.joint.nodes.len()).filter(|id| computed.contains(id)) {
-            copy.node(&self.joint, id);
+        for id in (0..self.joint.graph.nodes.len()).filter(|id| computed.contains(id)) {
+            copy.node(&self.joint.graph, id);
         }
         let mut results = vec![];
-        for &(port, seed) in &self.seeds {
-            let grad = self.grads[port].map(|grad| copy.map[&grad]);
+        for &(port, seed) in &self.joint.seeds {
+            let grad = self.joint.grads[port].map(|grad| copy.map[&grad]);
             results.push(grad.unwrap_or_else(|| copy.builder.full_like(copy.map[&seed], 0.0)));
         }
         for (&operand, sum) in given.iter().zip(sums) {
-            let grad = self.grads[operand].unwrap_or_else(|| crate::bug!("a sum without gradients"));
+            let grad = self.joint.grads[operand].unwrap_or_else(|| crate::bug!("a sum without gradients"));
             let grad = copy.map[&grad];
             results.push(added(&mut copy.builder, sum, grad));
         }
@@ -226,7 +207,7 @@ impl Tape {
 
     /// The input of an operand.
     fn input(&self, operand: usize) -> Value {
-        self.inputs[operand + usize::from(operand >= self.n_carried)]
+        self.joint.inputs[operand + usize::from(operand >= self.n_carried)]
     }
 }
 
