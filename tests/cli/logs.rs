@@ -221,6 +221,14 @@ fn a_log_does_not_change_the_results() {
         let norms: Vec<f64> = norms.collect();
         assert!(norms.len() >= 3 && norms.iter().all(|norm| (1e-3..1e3).contains(norm)), "{norms:?}");
     }
+    // An infinite limit computes the norm and clips nothing.
+    let desk = Desk::new();
+    desk.run(&["--quiet"]);
+    let plain = desk.checkpoint("latest.ckpt");
+    desk.write("tiny.ron", GRAPH.replace("optimizer:", "clip_norm: inf, optimizer:"));
+    desk.run(&LOGGED);
+    assert_eq!(desk.checkpoint("latest.ckpt").tensors, plain.tensors);
+    assert!(of_event(&lines(&desk), "step").iter().all(|line| line["grad_norm"].is_f64()));
     for more in ["", "clip_value: 9.0, ", "accumulate: 2, "] {
         let desk = Desk::new();
         desk.write("tiny.ron", GRAPH.replace("optimizer:", &format!("{more}optimizer:")));

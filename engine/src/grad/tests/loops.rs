@@ -71,16 +71,19 @@ fn results(graph: &Graph, registry: &Registry) -> Vec<Vec<f64>> {
     assert_eq!(verify(&graph, Level::Bound), Ok(()));
     let inputs = values(&graph);
     let run = Oracle::new(registry).run(&graph, &inputs, 5, 3).unwrap();
-    // The plan is built with its loops.
-    assert!(!compile(&graph, registry, &Options::default()).plan.launches.is_empty());
+    let n_loops = graph.nodes.iter().filter(|node| matches!(node.op, NodeOp::Loop { .. })).count();
+    if n_loops > 0 {
+        assert_eq!(compile(&graph, registry, &Options::default()).plan.loops.len(), n_loops);
+    }
     run.outputs.values().map(OracleTensor::to_f64).collect()
 }
 
 #[test]
 fn the_gradient_of_a_loop_is_that_of_its_copies() {
     let registry = registry();
-    // Without random numbers: copies draw from streams of their own.
-    let graph = parse(&TEXT.replace("noisy(x)", "softmax(x)"), &registry).unwrap();
+    // Without random numbers: copies draw from streams of their own. All inner loops of the copies are written out, too.
+    let text = TEXT.replace("noisy(x)", "softmax(x)").replace("trips=129", "trips=3");
+    let graph = parse(&text, &registry).unwrap();
     let (looped, copied) = (results(&graph, &registry), results(&unroll_most(&graph, 130), &registry));
     assert_eq!(looped[1], [134.0]);
     for (a, b) in looped.iter().zip(&copied) {
