@@ -138,3 +138,11 @@ fn compare(path: &Path, section: &str, code: Code, message: &str) {
     }
     panic!("{} shows\n{on_page}\ninstead of\n{message}\nUPDATE_EXPECT=1 corrects it", path.display());
 }
+
+/// The text of a whole language model, its data and its stages.
+#[test]
+fn the_graph_of_a_gpt_is_short() {
+    let text = fs::read_to_string(root().join("graphs/gpt.ron")).unwrap();
+    let longest = text.lines().map(|line| line.chars().count()).max();
+    assert!(text.lines().count() <= 60 && longest <= Some(100), "{longest:?}");
+}
