@@ -125,6 +125,49 @@ fn texts_of_several_prompts_are_those_of_single_ones() {
     }
 }
 
+/// Classes behind the last token have the largest logits.
+#[test]
+fn classes_without_a_token_are_not_drawn() {
+    let desk = Desk::new();
+    desk.write("a.txt", "Some text to learn from. ".repeat(20));
+    desk.write(
+        "t.ron",
+        r#"(
+      data: {"text": (source: "text", file: "a.txt", context: 8)},
+      inputs: {"token": (type: "u8[B, 8]", from: "text.input")},
+      nodes: {
+        "next": "cast(token, dtype=i32) + 1",
+        "logits": "one_hot(next, classes=300) * 50.0 + cast(arange(stop=300) > 255, dtype=f32) * 99.0",
+      },
+      stages: {"write": Generate(tokens: "token", logits: "logits", prompt: "a", length: 4)},
+    )"#,
+    );
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu", "--data-dir", "."]);
+    assert_eq!((ended.code, &*ended.results), (0, "abcde\n"), "{}", ended.errors);
+}
+
+/// The window is full after the sixth byte of the text, and the run ends with an error; what was written stays.
+#[test]
+fn a_file_holds_the_text_as_it_grows() {
+    let desk = Desk::new();
+    let settings = r#"length: 12, top_k: 1, slide: false, prompt: ["ab"], write: "text.txt""#;
+    desk.write("t.ron", counting(settings));
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    assert_eq!((ended.code != 0, &*ended.results), (true, "abcdefghi"), "{}", ended.errors);
+    assert_eq!(fs::read_to_string(desk.path("text.txt")).unwrap(), "abcdefghi");
+    // Of two texts, the first is done before the second is too long.
+    let settings = settings.replace(r#"["ab"]"#, r#"["ab", "bc"], stop: "f""#).replace(".txt", ".jsonl");
+    desk.write("t.ron", counting(&settings).replace("u8[B, 8]", "u8[2, 8]"));
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    assert_eq!((ended.code, &*ended.results), (0, "abcdef\nbcdef\n"), "{}", ended.errors);
+    let settings = settings.replace("\"bc\"", "\"gh\"");
+    desk.write("t.ron", counting(&settings).replace("u8[B, 8]", "u8[2, 8]"));
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    assert_eq!((ended.code != 0, &*ended.results), (true, "abcdef\nghijklmno"), "{}", ended.errors);
+    let lines = fs::read_to_string(desk.path("text.jsonl")).unwrap();
+    assert_eq!(lines, "{\"prompt\":\"ab\",\"text\":\"abcdef\"}\n");
+}
+
 #[test]
 fn several_texts_go_to_lines_of_a_file() {
     let desk = Desk::new();
@@ -177,6 +220,14 @@ fn the_tokenizer_of_the_data_is_that_of_the_text() {
     assert_eq!((ended.code, &*ended.results), (0, " work work work\n"), "{}", ended.errors);
 
     desk.write("bytes.ron", text.replace(r#", tokenizer: "t.json""#, "").replace("i32[B, 8]", "u8[B, 8]"));
-    let ended = desk.engine(&["check", "bytes.ron", "--data-dir", "."]);
+    // Bytes in a table of 2,000 classes, of which 256 are drawn.
+    let ended = desk.engine(&["run", "bytes.ron", "--device", "cpu", "--data-dir", "."]);
+    assert_eq!((ended.code, &*ended.results), (0, " workkk\n"), "{}", ended.errors);
+    let alone = text.replace(r#"(type: "i32[B, 8]", from: "text.input")"#, r#""i32[B, 8]""#);
+    desk.write("alone.ron", alone);
+    let ended = desk.engine(&["check", "alone.ron", "--data-dir", "."]);
     assert!(ended.errors.contains("`logits` has 2000 classes, and tokens are bytes"), "{}", ended.errors);
+    // The data is elsewhere, and with it the tokenizer.
+    std::fs::remove_file(desk.path("t.json")).unwrap();
+    assert_eq!(desk.engine(&["check", "again.ron", "--data-dir", "."]).code, 0);
 }

@@ -30,15 +30,6 @@ pub fn write(tensor: &HostTensor, path: &Path) -> std::io::Result<()> {
     files::write(&target, &content).map_err(WriteFault::into_error)
 }
 
-/// Writes a text to a file.
-///
-/// # Errors
-/// If the file cannot be written.
-pub fn write_text(text: &[u8], path: &Path) -> std::io::Result<()> {
-    let target = Target::new(path, &RESULTS, Overwrite::Own).map_err(io::Error::other)?;
-    files::write(&target, &|file: &mut dyn Write| file.write_all(text)).map_err(WriteFault::into_error)
-}
-
 /// Files of results. A file of vectors has no mark of its writer.
 pub const RESULTS: Format = Format { name: "a file of results", is_own: |_| Ok(true), into_special: true };
 

@@ -1,4 +1,5 @@
-//! Files: input files must be regular files, and output files appear whole or not at all.
+//! Files: input files must be regular files, and output files appear whole or not at all, except for those that
+//! grow during a run.
 
 mod disk;
 mod kind;
@@ -82,6 +83,18 @@ pub(crate) fn write_on(disk: &dyn Disk, target: &Target, content: &Content<'_>) 
         return Err(unwritable(error));
     }
     disk.sync_folder(target.folder()).map_err(WriteFault::Unflushed)
+}
+
+/// Opens a file that others may read while it grows, such as a text that is generated. It starts empty.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_growing(target: &Target) -> io::Result<File> {
+    if target.is_special() {
+        return disk::open_special(target.path());
+    }
+    fs::create_dir_all(target.folder())?;
+    File::create(target.path())
 }
 
 fn fill(file: &mut dyn disk::DiskFile, content: &Content<'_>) -> io::Result<()> {

@@ -25,7 +25,7 @@ pub struct DataSet {
     pub splits: IndexMap<String, Split>,
     /// The names of columns and classes by field, if the source knows them.
     pub names: IndexMap<String, FieldNames>,
-    /// What made tokens of its texts; absent if tokens are bytes or the set has no texts.
+    /// What made tokens of its texts; absent if the set has no texts.
     pub tokenizer: Option<Arc<Tokenizer>>,
 }
 

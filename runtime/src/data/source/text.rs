@@ -56,15 +56,14 @@ impl Source for Text {
             Some(path) => (empty_set(self.name(), path), bytes_of(path)?),
             None => stand_in(context, file)?,
         };
-        let tokens = match context.text(TOKENIZER)? {
+        let (tokens, tokenizer) = match context.text(TOKENIZER)? {
             Some(tokenizer) => {
                 let tokenizer = Tokenizer::read(&context.expect(Path::new(tokenizer))?)?;
-                let tokens = encoded(path.as_deref().unwrap_or(Path::new(file)), &tokenizer, &bytes)?;
-                set.tokenizer = Some(Arc::new(tokenizer));
-                tokens
+                (encoded(path.as_deref().unwrap_or(Path::new(file)), &tokenizer, &bytes)?, tokenizer)
             }
-            None => HostTensor::from_slice(&[bytes.len()], &bytes)?,
+            None => (HostTensor::from_slice(&[bytes.len()], &bytes)?, Tokenizer::bytes()),
         };
+        set.tokenizer = Some(Arc::new(tokenizer));
         let [test, validation] = shares;
         let before = |end: usize, share: f64| ((1.0 - share) * end as f64) as usize;
         let train_and_validation = before(tokens.n_elements(), test);

@@ -1,6 +1,7 @@
 //! `Generate` stages: texts, a token at a time.
 
 mod model;
+mod output;
 mod text;
 
 use std::path::Path;
@@ -12,7 +13,6 @@ use engine_core::ir::{Symbol, stream_of};
 use engine_core::pipeline::{GenerateStage, Pipeline};
 use engine_core::stage::generation;
 use indexmap::IndexMap;
-use serde_json::json;
 
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
 use crate::data::results;
@@ -26,6 +26,7 @@ use crate::session::event::Event;
 use crate::session::plan::Request;
 use crate::session::report::StageReport;
 use model::Model;
+use output::Output;
 use text::Text;
 
 impl Runnable for GenerateStage {
@@ -38,8 +39,6 @@ impl Runnable for GenerateStage {
         let mut model = Model::new(&run, self, &texts)?;
         let (steps, step_us) = write(self, &mut run, &mut model, &tokenizer, &mut texts)?;
         if let Some(path) = self.write.as_deref().map(Path::new) {
-            let failed = |source| SessionError::Output { path: path.to_path_buf(), source };
-            results::write_text(&file_of(self, path, &texts), path).map_err(failed)?;
             (run.tell)(&Event::ResultsWritten { path });
         }
         let texts = texts.iter().map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).collect();
@@ -87,8 +86,8 @@ fn texts(
 
 /// Draws tokens until all texts are done, and returns the number of steps and microseconds of one.
 ///
-/// The texts grow together: while one is at its prompt, another may be behind its own. A single text is shown as it
-/// grows.
+/// The texts grow together: while one is at its prompt, another may be behind its own. Classes behind the last token, as
+/// in a table of padded size, are never drawn.
 fn write(
     stage: &GenerateStage,
     run: &mut StageRun<'_, '_>,
@@ -97,10 +96,9 @@ fn write(
     texts: &mut [Text],
 ) -> Result<(u64, f64), SessionError> {
     let start = Instant::now();
-    let streams = texts.len() == 1;
-    if streams {
-        texts[0].show(run.name, run.tell);
-    }
+    let mut output = Output::open(stage)?;
+    output.show(run, texts)?;
+    let n_tokens = tokenizer.n_tokens().min(model.n_classes());
     let stop = stage.stop.as_deref();
     let mut length = texts.iter().map(|text| text.tokens.len()).min().unwrap_or_default();
     let mut steps = 0;
@@ -110,35 +108,21 @@ fn write(
         let rows = logits.chunks_exact(model.n_classes());
         for (text, logits) in texts.iter_mut().zip(rows) {
             if text.tokens.len() == length && !text.is_done(stage.length, stop) {
-                let token = sample(logits, &stage.sampling, f64::from(text.draws.unit())) as u32;
+                let token = sample(&logits[..n_tokens], &stage.sampling, f64::from(text.draws.unit())) as u32;
                 text.push(token, tokenizer.token(token).unwrap_or_default());
             }
         }
         length += 1;
-        if streams {
-            texts[0].show(run.name, run.tell);
-        }
+        output.show(run, texts)?;
         if run.session.is_cancelled() {
             return Err(SessionError::Interrupted { checkpoint: None });
         }
     }
-    texts.iter_mut().for_each(|text| text.end(run.name, run.tell));
     Ok((steps, start.elapsed().as_secs_f64() * 1e6 / steps.max(1) as f64))
 }
 
-/// The content of the file: the text, or an object a line.
-fn file_of(stage: &GenerateStage, path: &Path, texts: &[Text]) -> Vec<u8> {
-    if path.extension().is_none_or(|extension| extension != "jsonl") {
-        return texts[0].bytes.clone();
-    }
-    let line = |(prompt, text): (&String, &Text)| {
-        let text = String::from_utf8_lossy(&text.bytes);
-        format!("{}\n", json!({"prompt": prompt, "text": text}))
-    };
-    stage.prompts.iter().zip(texts).map(line).collect::<String>().into_bytes()
-}
-
-/// The tokenizer that the stage names, or else that of the data which feeds the tokens.
+/// The tokenizer that the stage names, or else that of the data which feeds the tokens. Data that is not at hand may have
+/// any; then bytes stand for it.
 fn tokenizer_of(
     stage: &GenerateStage,
     name: &Symbol,
@@ -150,11 +134,12 @@ fn tokenizer_of(
         return Tokenizer::read(Path::new(path)).map(Arc::new).map_err(|error| fault(stage, error.fact));
     }
     let input = pipeline.inputs.iter().find(|input| input.name == stage.tokens);
-    let set = input.and_then(|input| sets.get(&input.from.as_ref()?.0));
-    if let Some(tokenizer) = set.and_then(|set| set.tokenizer.clone()) {
-        return Ok(tokenizer);
+    let set = input.and_then(|input| input.from.as_ref()).map(|(data, _)| sets.get(data));
+    match set {
+        Some(Some(DataSet { tokenizer: Some(tokenizer), .. })) => return Ok(tokenizer.clone()),
+        Some(None) => {}
+        _ => model.expect_bytes(stage).map_err(planned)?,
     }
-    model.expect_bytes(stage).map_err(planned)?;
     Ok(Arc::new(Tokenizer::bytes()))
 }
 

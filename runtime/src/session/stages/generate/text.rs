@@ -1,10 +1,6 @@
 //! A text while it is generated.
 
-use engine_core::ir::Symbol;
-
 use crate::philox::WordStream;
-use crate::session::Subscriber;
-use crate::session::event::Event;
 
 /// The tokens of a text and its bytes.
 pub struct Text {
@@ -43,25 +39,15 @@ impl Text {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Shows the whole characters that are new.
-    pub fn show(&mut self, stage: &Symbol, tell: &mut Subscriber<'_>) {
+    /// The bytes that were not asked for before: whole characters, and all of them once the text is done.
+    pub fn take_new(&mut self, is_done: bool) -> &[u8] {
         const LONGEST: usize = 4;
         let new = &self.bytes[self.n_shown..];
-        let whole = match std::str::from_utf8(new) {
-            Ok(_) => new.len(),
-            Err(fault) if new.len() - fault.valid_up_to() < LONGEST => fault.valid_up_to(),
-            Err(_) => new.len(),
+        let n_whole = match std::str::from_utf8(new) {
+            Err(fault) if !is_done && new.len() - fault.valid_up_to() < LONGEST => fault.valid_up_to(),
+            _ => new.len(),
         };
-        if whole > 0 {
-            tell(&Event::Generated { stage, text: &String::from_utf8_lossy(&new[..whole]) });
-            self.n_shown += whole;
-        }
-    }
-
-    /// Shows the rest.
-    pub fn end(&mut self, stage: &Symbol, tell: &mut Subscriber<'_>) {
-        let rest = String::from_utf8_lossy(&self.bytes[self.n_shown..]);
-        tell(&Event::Generated { stage, text: &format!("{rest}\n") });
-        self.n_shown = self.bytes.len();
+        self.n_shown += n_whole;
+        &new[..n_whole]
     }
 }
