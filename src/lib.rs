@@ -71,8 +71,12 @@ pub struct Engine {
 impl Engine {
     /// The built-in ops, layers and data sources.
     pub fn new() -> Self {
-        let engine = plugins().into_iter().fold(Engine::bare(), |engine, plugin| engine.plugin_ref(&*plugin));
-        layers::ALL.iter().fold(engine, |engine, (name, text)| engine.functions(name, text))
+        let with_plugins =
+            plugins().iter().try_fold(Engine::bare(), |engine, plugin| engine.plugin_ref(&**plugin));
+        let with_layers = with_plugins.and_then(|engine| {
+            layers::ALL.iter().try_fold(engine, |engine, (name, text)| engine.functions(name, text))
+        });
+        with_layers.unwrap_or_else(|faults| engine_core::bug!("built-in ops and layers: {faults}"))
     }
 
     /// The built-in data sources without any op.
@@ -88,9 +92,31 @@ impl Engine {
 
     /// Adds a family of ops.
     ///
-    /// # Panics
-    /// If one of its ops exists already.
-    pub fn plugin(self, plugin: impl Plugin) -> Self {
+    /// ```
+    /// use engine::{Engine, Plugin};
+    /// use engine::core::op::OpForm;
+    ///
+    /// struct Mine(&'static str);
+    ///
+    /// impl Plugin for Mine {
+    ///     fn name(&self) -> &str {
+    ///         "mine"
+    ///     }
+    ///
+    ///     fn ops(&self) -> Vec<OpForm> {
+    ///         vec![OpForm::unary(self.0, "Squares.", |dtype| dtype.is_float(), |x| x * x)]
+    ///     }
+    /// }
+    ///
+    /// assert!(Engine::new().plugin(Mine("my_square")).is_ok());
+    /// let faults = Engine::new().plugin(Mine("relu")).err().ok_or("there is a relu")?;
+    /// assert!(faults.to_string().starts_with("error[E0302]: the op `relu` is registered twice"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If one of its names is taken.
+    pub fn plugin(self, plugin: impl Plugin) -> Result<Self, Faults> {
         self.plugin_ref(&plugin)
     }
 
@@ -100,16 +126,21 @@ impl Engine {
     /// use engine::Engine;
     ///
     /// let mine = r#"(functions: {"twice": (inputs: ["x"], output: "x + x", summary: "Doubles.")})"#;
-    /// let engine = Engine::new().functions("mine.ron", mine);
+    /// let engine = Engine::new().functions("mine.ron", mine)?;
     /// engine.read("y.ron", r#"(inputs: {"x": "f32[B]"}, nodes: {"y": "twice(x)"})"#)?;
+    /// assert!(Engine::new().functions("mine.ron", "(functions: {}").is_err());
     /// # Ok::<(), engine::Faults>(())
     /// ```
     ///
-    /// # Panics
-    /// If the text has an error. The message is the one that the command line would print.
-    pub fn functions(mut self, name: &str, text: &str) -> Self {
-        front::add_library(&mut self.registry, name, text).unwrap_or_else(|errors| panic!("{errors}"));
-        self
+    /// # Errors
+    /// All errors of the text.
+    pub fn functions(mut self, name: &str, text: &str) -> Result<Self, Faults> {
+        let (mut files, mut diagnostics) = (engine_core::diag::Sources::new(), Diagnostics::new());
+        front::add_library(&mut files, &mut self.registry, (name, text), &mut diagnostics);
+        match diagnostics.has_errors() {
+            true => Err(Faults::of(&diagnostics, &files)),
+            false => Ok(self),
+        }
     }
 
     /// Adds a data source.
@@ -197,9 +228,14 @@ impl Engine {
         Session::new(pipeline, Arc::new(planner), device, sets)
     }
 
-    fn plugin_ref(mut self, plugin: &dyn Plugin) -> Self {
+    fn plugin_ref(mut self, plugin: &dyn Plugin) -> Result<Self, Faults> {
         self.registry.plugin(plugin);
-        self
+        let mut diagnostics = Diagnostics::new();
+        self.registry.taken().for_each(|fault| _ = diagnostics.push(fault));
+        match diagnostics.has_errors() {
+            true => Err(Faults::of(&diagnostics, &engine_core::diag::Sources::new())),
+            false => Ok(self),
+        }
     }
 }
 

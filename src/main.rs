@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    engine::cli::main_with(|engine| engine)
+    engine::cli::main_with(Ok::<_, engine::Faults>)
 }

@@ -41,6 +41,7 @@ mod output;
 mod progress;
 mod signals;
 
+use std::fmt;
 use std::process::ExitCode;
 
 use crate::Engine;
@@ -50,8 +51,8 @@ use output::{Failure, complain, expect_printed, printed};
 
 /// Runs the command line: reads the arguments, runs the command, and returns the exit code.
 ///
-/// `setup` adds a program's own parts: `main_with(|engine| engine.plugin(MyOps))`.
-pub fn main_with(setup: impl FnOnce(Engine) -> Engine) -> ExitCode {
+/// `setup` adds a program's own parts: `main_with(|engine| engine.plugin(MyOps))`. Its error ends the program.
+pub fn main_with<E: fmt::Display>(setup: impl FnOnce(Engine) -> Result<Engine, E>) -> ExitCode {
     let arguments = match Arguments::try_parse().and_then(Arguments::checked) {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => {
@@ -61,7 +62,13 @@ pub fn main_with(setup: impl FnOnce(Engine) -> Engine) -> ExitCode {
         }
         Err(help) => return ended(printed(help.print())),
     };
-    ended(dispatch(setup(Engine::new()), arguments.command).and_then(|()| expect_printed()))
+    match setup(Engine::new()) {
+        Ok(engine) => ended(dispatch(engine, arguments.command).and_then(|()| expect_printed())),
+        Err(error) => {
+            complain(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Prints the failure, if any, and returns the exit code.

@@ -65,6 +65,7 @@ pub fn load(
     plugins: &[FileId],
     diags: &mut Diagnostics,
 ) -> Option<Pipeline> {
+    registry.taken().for_each(|fault| _ = diags.push(fault));
     add_libraries(registry, sources);
     let plugins: Vec<Ron> = plugins.iter().map(|&file| parse_ron(file, sources.text(file), diags)).collect();
     let mut root = parse_ron(file, sources.text(file), diags);

@@ -24,13 +24,14 @@ pub(super) struct Forms(Vec<Arc<dyn Any + Send + Sync>>);
 impl Forms {
     /// Adds a form.
     ///
-    /// # Panics
-    /// If the set has a form of that name.
-    pub(super) fn add<F: Form>(&mut self, form: F) {
+    /// # Errors
+    /// What it is, if the set has a form of that name.
+    pub(super) fn add<F: Form>(&mut self, form: F) -> Result<(), String> {
         if self.of::<F>().any(|known| known.name() == form.name()) {
-            crate::bug!("{} `{}` is registered twice", F::SET, form.name());
+            return Err(format!("{} `{}`", F::SET, form.name()));
         }
         self.0.push(Arc::new(form));
+        Ok(())
     }
 
     /// Adds a form in the place of the registered one of that name, if there is one.
@@ -86,8 +87,11 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "colour `red` is registered twice")]
-    fn two_members_of_one_name_are_refused() {
-        Registry::new().register(Colour("red"));
+    fn of_two_members_of_one_name_the_first_one_stays() {
+        let mut registry = Registry::new();
+        registry.register(Colour("red")).register(Shape("red"));
+        assert_eq!(registry.forms::<Colour>().count(), 1);
+        let faults: Vec<String> = registry.taken().map(|fault| fault.message).collect();
+        assert_eq!(faults, ["the colour `red` is registered twice"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::forms::{Form, Forms};
 use super::{OpForm, TypeIssue};
+use crate::diag::{Code, Diagnostic};
 use crate::ir::OpSet;
 use indexmap::IndexMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub trait Plugin {
 pub struct Registry {
     ops: IndexMap<String, Arc<OpForm>>,
     forms: Forms,
+    taken: Vec<String>,
 }
 
 impl Registry {
@@ -30,9 +32,6 @@ impl Registry {
     }
 
     /// Adds a family. The family of an op is the plugin, unless its form names another.
-    ///
-    /// # Panics
-    /// If one of its names is taken. Two plugins with the same name are a bug of the program that combines them.
     pub fn plugin(&mut self, plugin: &dyn Plugin) -> &mut Registry {
         for op in plugin.ops() {
             let family = if op.family.is_empty() { plugin.name().into() } else { op.family.clone() };
@@ -43,11 +42,8 @@ impl Registry {
     }
 
     /// Adds a member of an open set.
-    ///
-    /// # Panics
-    /// If its name is taken.
     pub fn register<F: Form>(&mut self, form: F) -> &mut Registry {
-        self.forms.add(form);
+        self.taken.extend(self.forms.add(form).err());
         self
     }
 
@@ -66,19 +62,28 @@ impl Registry {
         self.forms().find(|form: &&F| form.name() == name)
     }
 
-    /// Adds one op; panics if the name is taken.
+    /// Adds one op.
     pub fn add(&mut self, op: OpForm) {
-        let name = op.name.clone();
-        if self.ops.insert(name.clone(), Arc::new(op)).is_some() {
-            crate::bug!("op `{name}` is registered twice");
+        match self.ops.contains_key(&op.name) {
+            true => self.taken.push(format!("op `{}`", op.name)),
+            false => _ = self.ops.insert(op.name.clone(), Arc::new(op)),
         }
+    }
+
+    /// Errors of names that were registered twice. The first form of such a name stays, and no pipeline is read.
+    pub fn taken(&self) -> impl Iterator<Item = Diagnostic> {
+        self.taken.iter().map(|what| {
+            let mut error = Diagnostic::error(Code::E0302, format!("the {what} is registered twice"));
+            error.help("rename one of them, or leave out a plugin");
+            error
+        })
     }
 
     /// The registry with one op replaced by a form of the same name.
     pub fn replaced(&self, op: OpForm) -> Registry {
         let mut ops = self.ops.clone();
         ops.insert(op.name.clone(), Arc::new(op));
-        Registry { ops, forms: self.forms.clone() }
+        Registry { ops, ..self.clone() }
     }
 
     /// The op with that name.
@@ -103,7 +108,7 @@ impl Registry {
     pub fn subset<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Registry {
         let named = names.into_iter().filter_map(|name| self.ops.get_key_value(name));
         let ops = named.map(|(name, op)| (name.clone(), op.clone())).collect();
-        Registry { ops, forms: self.forms.clone() }
+        Registry { ops, forms: self.forms.clone(), taken: self.taken.clone() }
     }
 
     /// The known name closest to `name`, if one is close.

@@ -10,9 +10,9 @@ mod row_moments;
 mod running_median;
 mod softsign;
 
-use engine::Engine;
 use engine::core::op::{OpForm, Registry};
 use engine::runtime::session::stages;
+use engine::{Engine, Faults};
 
 /// The ops in Rust.
 pub struct Ops;
@@ -40,6 +40,9 @@ impl engine::Plugin for Ops {
 }
 
 /// An engine with these ops and functions.
-pub fn with_ops(engine: Engine) -> Engine {
-    engine.plugin(Ops).functions("functions.ron", include_str!("../functions.ron"))
+///
+/// # Errors
+/// If a name is taken.
+pub fn with_ops(engine: Engine) -> Result<Engine, Faults> {
+    engine.plugin(Ops)?.functions("functions.ron", include_str!("../functions.ron"))
 }

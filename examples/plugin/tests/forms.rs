@@ -9,7 +9,7 @@ use engine::runtime::session::Report;
 use engine::{Engine, runtime::session::SessionError};
 
 fn my_engine() -> Engine {
-    my_plugin::with_ops(Engine::new())
+    my_plugin::with_ops(Engine::new()).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
 fn run(text: &str) -> Result<Report, SessionError> {

@@ -7,7 +7,7 @@ use engine::core::testing;
 
 #[test]
 fn the_ops_match_their_forms() {
-    let engine = my_plugin::with_ops(Engine::new());
+    let engine = my_plugin::with_ops(Engine::new()).unwrap_or_else(|faults| panic!("{faults}"));
     for name in ["softsign", "bessel_j0", "running_median", "row_moments", "log_cosh"] {
         let form = engine.registry.op(name).unwrap_or_else(|| panic!("no op {name}"));
         assert_eq!(testing::op_examples(&form, &engine.registry), []);

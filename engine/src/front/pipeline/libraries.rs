@@ -2,7 +2,7 @@
 
 use super::dims::Dims;
 use super::functions::Functions;
-use crate::diag::{Code, Diagnostics, Look, Sources, Span};
+use crate::diag::{Code, Diagnostics, Sources, Span};
 use crate::front::{Ron, RonKind, entries, parse_ron};
 use crate::op::{Form, Registry};
 
@@ -23,21 +23,24 @@ impl Form for Library {
 
 /// Adds the functions and layers of a text `(functions: {…})` to the registry. `name` is what errors call the text.
 ///
-/// # Errors
-/// The errors of the text, as the command line would print them.
-pub fn add_library(registry: &mut Registry, name: &str, text: &str) -> Result<(), String> {
-    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
-    add_libraries(registry, &mut sources);
+/// Its errors go to `diags`. A text with an error is not added.
+pub fn add_library(
+    sources: &mut Sources,
+    registry: &mut Registry,
+    (name, text): (&str, &str),
+    diags: &mut Diagnostics,
+) {
+    add_libraries(registry, sources);
     let file = sources.add_library(name, text);
-    let root = parse_ron(file, text, &mut diags);
+    let root = parse_ron(file, text, diags);
+    let mut extended = registry.clone();
     if !root.is_error() {
-        read_plugin(&root, &mut Functions::default(), registry, &mut diags);
+        read_plugin(&root, &mut Functions::default(), &mut extended, diags);
     }
-    if diags.has_errors() {
-        return Err(diags.render(&sources, Look::Plain));
+    if !diags.has_errors() {
+        *registry = extended;
+        registry.register(Library { name: name.to_owned(), text: text.to_owned() });
     }
-    registry.register(Library { name: name.to_owned(), text: text.to_owned() });
-    Ok(())
 }
 
 /// Adds the texts of libraries, so that errors can show them.

@@ -55,7 +55,9 @@ fn faults_in_functions_name_the_calls() {
 fn faults_in_libraries_have_places() {
     let mut registry = ops();
     let library = "(\n  functions: {\n    \"Square\": (inputs: [\"x\"], output: \"x @ x\"),\n  },\n)";
-    add_library(&mut registry, "layers/square.ron", library).unwrap();
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    add_library(&mut sources, &mut registry, ("layers/square.ron", library), &mut diags);
+    assert!(!diags.has_errors());
     assert_eq!(
         library_text(&registry, "Square"),
         Some(LibraryText {
