@@ -51,6 +51,24 @@ fn each_cast_names_the_rule_that_made_it() {
     assert!(explained.results.contains(rule), "{}", explained.results);
 }
 
+/// 600 gradients of 1 meet in one row. In bf16, 256 + 1 is 256.
+#[test]
+fn gradients_that_meet_in_a_row_are_added_in_f32() {
+    let desk = Desk::new();
+    desk.write(
+        "rows.ron",
+        r#"(
+          inputs: {"x": "bf16[3, 2]"},
+          nodes: {"rows": "index_select(x, zeros(shape=[600], dtype=i32), axis=0)", "loss": "sum(cast(rows, dtype=f32))"},
+          stages: {"go": Run(outputs: ["d.x"], loss: "loss", inputs: {"x": [[1, 2], [3, 4], [5, 6]]})},
+        )"#,
+    );
+    let ran = desk.engine(&["run", "rows.ron", "--device", "cpu", "--report", "report.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.errors);
+    let report: Value = serde_json::from_str(&fs::read_to_string(desk.path("report.json")).unwrap()).unwrap();
+    assert_eq!(report["outputs"]["d.x"]["values"], serde_json::json!([600.0, 600.0, 0.0, 0.0, 0.0, 0.0]));
+}
+
 #[test]
 fn wrong_precisions_are_refused() {
     for (precision, why) in [

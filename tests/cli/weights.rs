@@ -116,6 +116,34 @@ fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
     check_failure(&ended, 1, "`n: i32[]` is i64[] in the file");
 }
 
+/// Every tensor that no pattern uses is named, those of many layers by one pattern.
+#[test]
+fn tensors_that_no_name_uses_are_named() {
+    let desk = Desk::new();
+    let of = |names: &[&str]| {
+        let tensor = |name: &&str| (name.to_string(), HostTensor::from_slice(&[2], &[1.0f32, 2.0]).unwrap());
+        names.iter().map(tensor).collect::<IndexMap<_, _>>()
+    };
+    let names = ["h.0.w", "h.1.w", "h.0.bias", "h.1.bias", "a", "b", "c", "d", "e", "h.7.mask"];
+    npz::write(&of(&names), &mut fs::File::create(desk.path("w.npz")).unwrap()).unwrap();
+    desk.write(
+        "t.ron",
+        r#"(
+          functions: {
+            "Scale": (inputs: ["x"], params: {"w": "f32[2]", "g": (type: "f32[2]", init: 1)}, output: "x * w * g"),
+          },
+          nodes: {"l": "Scale(ones(shape=[2]), repeat=2)"},
+          stages: {"weights": Load(path: "w.npz", names: {"l.{i}.w": "h.{i}.w"}), "show": Run(outputs: ["l"])},
+        )"#,
+    );
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let unused =
+        "no name uses these tensors of the file: `h.{i}.bias` (2), `a`, `b`, `c`, `d`, `e`, `h.7.mask`\n";
+    assert!(ended.errors.contains(unused), "{}", ended.errors);
+    assert!(ended.errors.contains("these parameters keep their values: `l.{i}.g` (2)\n"), "{}", ended.errors);
+}
+
 /// A GPT-2 with random weights (`tests/examples/gpt2.py`): its logits, and the tokens that it writes with a cache.
 #[test]
 fn weights_of_gpt2_load_by_patterns() {

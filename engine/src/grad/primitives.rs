@@ -3,7 +3,8 @@
 use super::maps::map_gradients;
 use super::scans::{self, flip};
 use crate::ir::{
-    Binary, Body, Builder, Combine, Contract, DType, E, Literal, Monoid, Node, NodeOp, Scalar, Value, View,
+    Binary, Body, Builder, Combine, Contract, DType, E, Literal, Monoid, Node, NodeOp, Scalar, Type, Value,
+    View,
 };
 
 /// Gradients by operand of a primitive node.
@@ -26,8 +27,11 @@ pub fn gradients(
         NodeOp::Reduce { monoid, axes } => vec![reduce_gradient(b, *monoid, axes, node.inputs[0], y, g)],
         NodeOp::Scan { monoid, axis } => vec![scans::gradient(b, *monoid, *axis, node.inputs[0], y, g)],
         NodeOp::Gather { axis, batch } => {
-            let zeros = b.full_like(node.inputs[0], 0.0);
-            vec![Some(b.scatter(zeros, node.inputs[1], g, *axis, *batch, Combine::Add)), None]
+            let ty = b.ty(node.inputs[0]).clone();
+            let zeros = b.full(Literal::Float(0.0), Type { dtype: ty.dtype.accumulator(), ..ty.clone() });
+            let g = b.widen(g);
+            let sums = b.scatter(zeros, node.inputs[1], g, *axis, *batch, Combine::Add);
+            vec![Some(b.cast(sums, ty.dtype)), None]
         }
         NodeOp::Scatter { axis, batch, combine } => scatter_gradients(b, node, g, *axis, *batch, *combine),
         NodeOp::Contract(spec) => contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted),

@@ -57,16 +57,27 @@ pub(super) fn left_out(
         tensors.keys().map(String::as_str).filter(|key| !names.iter().any(|name| name.tensor == **key));
     let unfilled = params.iter().map(|decl| &*decl.name);
     let unfilled = unfilled.filter(|param| !names.iter().any(|name| *name.param == **param));
-    let remark = |which: Vec<&str>, what: &str| {
-        const SHOWN: usize = 4;
-        let more = which.len().saturating_sub(SHOWN);
-        let shown = which.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!which.is_empty()).then(|| format!("{what}: {shown}{more}"))
-    };
+    let remark =
+        |names: Vec<&str>, what: &str| (!names.is_empty()).then(|| format!("{what}: {}", folded(&names)));
     let unused = remark(unused.collect(), "no name uses these tensors of the file");
     let unfilled = remark(unfilled.collect(), "these parameters keep their values");
     unused.into_iter().chain(unfilled).collect()
+}
+
+/// All names, those that differ in numbers as one: `` `h.{i}.attn.bias` (12) ``.
+fn folded(names: &[&str]) -> String {
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let pattern = |name: &str| {
+        let parts = name.split('.').map(|part| if is_number(&part) { "{i}" } else { part });
+        parts.collect::<Vec<_>>().join(".")
+    };
+    let mut groups = IndexMap::<String, Vec<&str>>::new();
+    names.iter().for_each(|name| groups.entry(pattern(name)).or_default().push(name));
+    let shown = groups.iter().map(|(pattern, names)| match names[..] {
+        [name] => format!("`{name}`"),
+        _ => format!("`{pattern}` ({})", names.len()),
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// The tensors in the float types of their parameters, and remarks on conversions.
