@@ -5,6 +5,8 @@ use engine::Engine;
 use engine::core::testing;
 use serde_json::Value as Json;
 
+#[path = "numbers/layers.rs"]
+mod layers;
 #[path = "numbers/models.rs"]
 mod models;
 #[path = "numbers/networks.rs"]
