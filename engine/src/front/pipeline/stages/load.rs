@@ -1,5 +1,7 @@
 //! `Load` stages.
 
+use std::collections::HashSet;
+
 use super::form::StageForm;
 use super::reader::StageReader;
 use crate::diag::{Code, Spanned};
@@ -21,7 +23,17 @@ pub(super) const LOAD: StageForm = StageForm {
 impl StageReader<'_> {
     /// `{"w": Transposed("fc.weight"), "blocks.{i}.b": "h.{i}.bias"}`
     fn load_names(&mut self, value: &Ron, what: &str) -> Option<Vec<LoadName>> {
-        self.each(value, what, StageReader::load_name).map(|names| names.into_iter().flatten().collect())
+        let names = self.each(value, what, StageReader::load_name)?.into_iter().flatten();
+        let (mut known, mut names) = (HashSet::new(), names.collect::<Vec<_>>());
+        names.retain(|name| {
+            let is_new = known.insert(name.param.clone());
+            if !is_new {
+                let message = format!("two entries name `{}`", name.param);
+                self.error(Code::E0013, value.span, message, "name each parameter once");
+            }
+            is_new
+        });
+        Some(names)
     }
 
     /// The tensors of one entry: of one parameter, or of all parameters that a pattern fits.
@@ -36,7 +48,8 @@ impl StageReader<'_> {
             }
             false => self.tensor(value),
         };
-        if !param.value.contains('{') {
+        let has_braces = |name: &str| name.contains(['{', '}']);
+        if !has_braces(param.value) && !tensor.as_deref().is_some_and(has_braces) {
             let param = self.param(param);
             return Some(vec![LoadName { param: param?, tensor: tensor?, is_transposed }]);
         }
@@ -55,9 +68,9 @@ impl StageReader<'_> {
         for decl in &self.pipeline.params {
             let Some(parts) = pattern.parts_of(&decl.name) else { continue };
             let Some(tensor) = filled(tensor, &parts) else {
-                let help =
-                    "the name of the tensor uses the names in braces that the pattern of the parameter has";
-                return self.refuse(written, help);
+                let message = format!("`{tensor}` does not follow the pattern `{}`", written.value);
+                self.error(Code::E0101, written.span, message, "both have the same names in braces");
+                return None;
             };
             names.push(LoadName { param: decl.name.clone(), tensor, is_transposed });
         }
@@ -117,11 +130,15 @@ impl<'p> Pattern<'p> {
     }
 }
 
-/// A name with its variables replaced, if all are known.
+/// A name with its variables replaced, if they are those of the parts.
 fn filled(name: &str, parts: &[(&str, &str)]) -> Option<String> {
     let mut filled = name.to_owned();
     for (variable, part) in parts {
-        filled = filled.replace(&format!("{{{variable}}}"), part);
+        let variable = format!("{{{variable}}}");
+        if !filled.contains(&variable) {
+            return None;
+        }
+        filled = filled.replace(&variable, part);
     }
     (!filled.contains(['{', '}'])).then_some(filled)
 }
