@@ -24,6 +24,8 @@ use indexmap::IndexMap;
 mod faults;
 #[path = "common/offline.rs"]
 mod offline;
+#[path = "library/shapes.rs"]
+mod shapes;
 #[path = "library/sound.rs"]
 mod sound;
 #[path = "library/steps.rs"]

@@ -13,6 +13,8 @@ use indexmap::IndexMap;
 
 #[path = "stages/energy.rs"]
 mod energy;
+#[path = "stages/generate.rs"]
+mod generate;
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "stages/optimizers.rs"]

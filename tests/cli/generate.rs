@@ -116,6 +116,21 @@ fn a_cache_that_grows_changes_no_token() {
     assert_eq!((grown[0].chars().count() > 250, grown[1].starts_with("short")), (true, true));
 }
 
+/// The cache of 256 tokens gives way to one of 300, which is the context, and then the window slides.
+#[test]
+fn a_cache_that_grows_to_the_context_gives_way_to_a_window() {
+    let prompt = "0123456789".repeat(25);
+    let settings = format!(r#"prompt: "{prompt}", length: 56, context: 300"#);
+    let grown = texts(transformer("u8[B, T]", &settings));
+    assert_eq!(grown, texts(transformer("u8[B, T]", &format!("{settings}, cache: false"))));
+    assert!(grown[0].chars().count() > 300);
+    let desk = Desk::new();
+    desk.write("t.ron", transformer("u8[B, T]", &format!("{settings}, slide: false")));
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+    let why = "a text of `write` has reached the 300 tokens that the model sees";
+    assert!(ended.code != 0 && ended.errors.contains(why), "{}", ended.errors);
+}
+
 #[test]
 fn texts_of_several_prompts_are_those_of_single_ones() {
     let settings = |prompt: &str| format!(r#"prompt: {prompt}, length: 20, temperature: 0"#);
@@ -123,6 +138,47 @@ fn texts_of_several_prompts_are_those_of_single_ones() {
     for (text, prompt) in together.iter().zip(["x", LONG, "two"]) {
         assert_eq!(vec![text.clone()], texts(transformer("u8[B, T]", &settings(&format!("\"{prompt}\"")))));
     }
+}
+
+/// The next byte has the logit 1 + 2⁻¹⁰ and `A` has 1, which are one number in bf16; then the lower class comes first.
+#[test]
+fn a_stage_has_a_precision_of_its_own() {
+    let text = r#"(
+      inputs: {"token": "u8[B, 8]"},
+      nodes: {
+        "row": "arange(stop=256)",
+        "next": "one_hot((row + 1) % 256, classes=256) * 1.0009765625",
+        "table": "next + one_hot(row * 0 + 65, classes=256)",
+        "logits": "one_hot(cast(token, dtype=i32), classes=256) @ table",
+      },
+      stages: {"write": Generate(tokens: "token", logits: "logits", prompt: "ab", length: 3, temperature: 0)},
+    )"#;
+    let desk = Desk::new();
+    for (more, expected) in [("", "abcde\n"), (", precision: Bf16", "abAAA\n")] {
+        for cache in ["", ", cache: false"] {
+            desk.write("t.ron", text.replace(", temperature: 0", &format!(", temperature: 0{more}{cache}")));
+            let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
+            assert_eq!((ended.code, &*ended.results), (0, expected), "{more}{cache}: {}", ended.errors);
+        }
+    }
+}
+
+/// The next byte has a probability of 0.6.
+#[test]
+fn the_fewest_tokens_of_a_probability_are_drawn_from() {
+    let written = |settings: &str| {
+        let desk = Desk::new();
+        desk.write(
+            "t.ron",
+            counting(&format!(r#"prompt: "!", length: 60, {settings}"#)).replace("50.0", "5.9467"),
+        );
+        let ended = desk.engine(&["run", "t.ron", "--device", "cpu", "--report", "report.json"]);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended.results
+    };
+    let following: String = (b'!'..=b'!' + 60).map(char::from).collect();
+    assert_eq!(written("top_p: 0.59"), format!("{following}\n"));
+    assert_ne!(written("top_p: 0.9"), format!("{following}\n"));
 }
 
 /// Classes behind the last token have the largest logits.

@@ -91,6 +91,46 @@ fn checkpoints_carry_state_beside_an_optimizer() {
     }
 }
 
+/// A value learns from a copy of itself, which a state takes over every third step.
+#[test]
+fn a_target_network_is_a_state() {
+    let text = r#"(
+        name: "target", seed: 3,
+        data: {"rows": (source: "numbers", n_train: 32, n_test: 8)},
+        inputs: {"row": (type: "i32[B]", from: "rows.number")},
+        params: {"w": (type: "f32[]", init: 0.5), "target": (type: "f32[]", state: true, init: 0.25)},
+        functions: {"value": (inputs: ["x", "w"], output: "x * w")},
+        nodes: {
+            "x": "cast(row, dtype=f32) / 32.0 + 1.0",
+            "wanted": "detach(1.0 + value(x, target) * 0.9)",
+            "error": "mean(square(value(x, w) - wanted))",
+            "target_next": "where(step % 3 == 2, w, target)",
+        },
+        stages: {
+            "train": Train(
+                data: "rows.train", loss: "error", batch: 32, epochs: 8, optimizer: Sgd(lr: 0.1),
+                state: {"target": "target_next"},
+            ),
+            "after": Run(outputs: ["w", "target"]),
+        },
+    )"#;
+    let report = run(text).unwrap();
+    let rows: Vec<f64> = (0..32).map(|row| f64::from(row) / 32.0 + 1.0).collect();
+    let (mut w, mut target) = (0.5, 0.25);
+    for step in 0..8 {
+        let slope = |x: &f64| 2.0 * x * (x * w - (1.0 + 0.9 * x * target)) / 32.0;
+        let slope: f64 = rows.iter().map(slope).sum();
+        if step % 3 == 2 {
+            target = w;
+        }
+        w -= 0.1 * slope;
+    }
+    for (name, expected) in [("w", w), ("target", target)] {
+        let found = report.outputs[name].values.to_f64()[0];
+        assert!((found - expected).abs() < 1e-6, "{name}: {found} instead of {expected}");
+    }
+}
+
 /// The error grows from the first epoch on.
 #[test]
 fn the_state_of_the_best_epoch_has_all_states() {

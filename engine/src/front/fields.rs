@@ -280,6 +280,7 @@ pub(super) fn suggestion(written: &str, known: &[&str], diags: &Diagnostics) -> 
     let meant = if diags.is_full() { None } else { nearest(written, known.iter().copied()) };
     match meant {
         Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.is_empty() => "there is none yet".to_string(),
         None => format!(
             "known are {}",
             known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")

@@ -1,0 +1,85 @@
+//! `Generate` stages: the plans of a prompt.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use engine::Program;
+use engine::core::op::Registry;
+use engine::runtime::data::source::LoadContext;
+use engine::runtime::session::{self, CompilingPlanner, Event, PlanError, Planner, Request, StagePlan};
+
+/// Notes the tokens per step and the cache of each plan of a decoder.
+struct Noting {
+    planner: CompilingPlanner,
+    plans: Arc<Mutex<Vec<(usize, usize)>>>,
+}
+
+impl Planner for Noting {
+    fn registry(&self) -> &Registry {
+        self.planner.registry()
+    }
+
+    fn plan(&self, request: &Request) -> Result<StagePlan, PlanError> {
+        if let Request::Decoding { extents, n_new, .. } = request {
+            let cache = extents.iter().find(|(name, _)| &**name == "T").unwrap().1;
+            self.plans.lock().unwrap().push((*n_new, cache));
+        }
+        self.planner.plan(request)
+    }
+}
+
+/// The plans that a text takes, and how many there were at its first token.
+fn plans(prompt: usize, length: usize) -> (Vec<(usize, usize)>, usize) {
+    let text = format!(
+        r#"(
+          seed: 4,
+          inputs: {{"token": "u8[B, T]"}},
+          layers: {{"embed": "Embedding(rows=256, width=8)"}},
+          nodes: {{
+            "h": "TransformerBlock(embed(cast(token, dtype=i32)), heads=2, causal=true, rotary=true)",
+            "logits": "Linear(h, width=256)",
+          }},
+          stages: {{"write": Generate(tokens: "token", logits: "logits", prompt: "{}", length: {length})}},
+        )"#,
+        "x".repeat(prompt)
+    );
+    let engine = Engine::new();
+    let Program { pipeline, registry } = engine.read("t.ron", &text).unwrap();
+    let pipeline = Arc::new(pipeline);
+    let device = devices::open(Choice::Cpu, Some(1)).unwrap().device;
+    let data = LoadContext::offline_in(Path::new("no/such/folder"));
+    let sets = session::load_data(&pipeline, &engine.sources, &data, &mut |_| {}).unwrap();
+    let options = Options { device: device.model(), ..Options::default() };
+    let plans = Arc::new(Mutex::new(vec![]));
+    let planner = CompilingPlanner::new(Arc::clone(&pipeline), registry, options);
+    let noting = Noting { planner, plans: Arc::clone(&plans) };
+    let mut session = Session::new(pipeline, Arc::new(noting), device, sets).unwrap();
+    let mut n_at_first = None;
+    session
+        .run_stages(None, &mut |event| {
+            if let Event::Generated { .. } = event {
+                n_at_first.get_or_insert(plans.lock().unwrap().len());
+            }
+        })
+        .unwrap();
+    let plans = plans.lock().unwrap().clone();
+    (plans, n_at_first.unwrap())
+}
+
+/// A prompt takes three sizes of steps, whatever its length, and a cache that grows has plans of its own.
+#[test]
+fn a_new_length_compiles_nothing() {
+    let short = [(16, 32), (1, 32)];
+    for prompt in [13, 15, 16, 20, 27] {
+        assert_eq!(plans(prompt, 4), (short.to_vec(), 2), "{prompt} tokens");
+    }
+    let medium = [(256, 256), (16, 256), (1, 256)];
+    for prompt in [200, 251] {
+        assert_eq!(plans(prompt, 4), (medium.to_vec(), 3), "{prompt} tokens");
+    }
+    let growing = [(256, 256), (16, 256), (1, 256), (256, 512), (16, 512), (1, 512)];
+    for prompt in [3, 254] {
+        assert_eq!(plans(prompt, 270 - prompt), (growing.to_vec(), 6), "{prompt} tokens");
+    }
+}
