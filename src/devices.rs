@@ -149,6 +149,17 @@ impl Opened {
 
 /// Starts the first usable device, finally the CPU, and reports which one and why.
 ///
+/// ```
+/// use engine::devices::{self, Choice};
+///
+/// // If a kernel fails on the first device, another may run it.
+/// if let Some(next) = devices::open(Choice::Auto, Some(1))?.next {
+///     let other = devices::open_next(&next)?;
+///     println!("{}", other.device.info().name);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If not even the CPU starts.
 pub fn open_next(next: &Next) -> Result<Opened, OpenError> {
@@ -216,6 +227,12 @@ fn wgpu(choice: Choice) -> Result<Arc<dyn Device>, OpenError> {
 pub type Found = (Choice, Result<Arc<dyn Device>, OpenError>);
 
 /// All devices of the machine, including unusable ones.
+///
+/// ```
+/// use engine::devices::{self, Choice};
+///
+/// assert!(devices::all().iter().any(|(choice, device)| *choice == Choice::Cpu && device.is_ok()));
+/// ```
 pub fn all() -> Vec<Found> {
     let mut choices = vec![Choice::Cpu];
     choices.extend((0..n_gpus().max(1)).map(Choice::Cuda));

@@ -21,12 +21,36 @@ pub struct Model {
 
 impl Model {
     /// The text of the pipeline. If `weights` names a file, a stage loads the parameters from there. `extents` has values
-    /// of extents that the model leaves open.
+    /// of extents that the model leaves open; see [`Engine::import`].
+    ///
+    /// ```
+    /// use engine::{Engine, Facts};
+    /// use std::path::Path;
+    ///
+    /// let path = Path::new("tests/examples/onnx/mlp_dynamo.onnx");
+    /// let imported = Engine::new().import(path, std::fs::read(path)?, &Facts::default());
+    /// let text = imported.map_err(|fault| fault.message)?.text(Some("mlp.safetensors"), &[]);
+    /// assert!(text.contains("Load(path: \"mlp.safetensors\")"), "{text}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn text(&self, weights: Option<&str>, extents: &[(Symbol, usize)]) -> String {
         self.imported.text(weights, extents)
     }
 
     /// The open extents that values of inputs settle: input, shape.
+    ///
+    /// ```
+    /// use engine::{Engine, Facts};
+    /// use std::path::Path;
+    ///
+    /// let path = Path::new("tests/examples/onnx/mlp_dynamo.onnx");
+    /// let imported = Engine::new().import(path, std::fs::read(path)?, &Facts::default());
+    /// let model = imported.map_err(|fault| fault.message)?;
+    /// let input = model.inputs().next().ok_or("no input")?;
+    /// let extents = model.extents([(input, &[3usize, 4][..])]);
+    /// assert!(extents.iter().all(|(_, extent)| [3, 4].contains(extent)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn extents<'s>(
         &self,
         shapes: impl IntoIterator<Item = (&'s str, &'s [usize])>,
@@ -60,6 +84,18 @@ impl Model {
 
 impl Engine {
     /// Reads the bytes of an ONNX model. `path` is its place: data in other files must lie in its folder.
+    ///
+    /// ```
+    /// use engine::{Engine, Facts};
+    /// use std::path::Path;
+    ///
+    /// let path = Path::new("tests/examples/onnx/mlp_dynamo.onnx");
+    /// let engine = Engine::new();
+    /// let model = engine.import(path, std::fs::read(path)?, &Facts::default()).map_err(|fault| fault.message)?;
+    /// let program = engine.read("mlp.ron", &model.text(None, &[]))?;
+    /// assert_eq!(program.pipeline.params.len(), model.weights.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the bytes are no sound model, or a part of it has no translation.

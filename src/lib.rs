@@ -60,7 +60,18 @@ use engine_sample::Sample;
 use engine_tensor::Tensor;
 use engine_vision::Vision;
 
-/// The ops and data sources that pipelines can name.
+/// The ops and data sources that pipelines can name. One engine reads any number of pipelines.
+///
+/// ```
+/// use engine::Engine;
+///
+/// let engine = Engine::new();
+/// for name in ["exp", "sin"] {
+///     let text = format!(r#"(inputs: {{"x": "f32[B]"}}, nodes: {{"y": "{name}(x)"}})"#);
+///     assert_eq!(engine.read(name, &text)?.graph.nodes.len(), 2);
+/// }
+/// # Ok::<(), engine::Faults>(())
+/// ```
 pub struct Engine {
     /// The ops.
     pub registry: Registry,
@@ -70,6 +81,10 @@ pub struct Engine {
 
 impl Engine {
     /// The built-in ops, layers and data sources.
+    ///
+    /// ```
+    /// assert!(engine::Engine::new().registry.op("relu").is_some());
+    /// ```
     pub fn new() -> Self {
         let with_plugins =
             plugins().iter().try_fold(Engine::bare(), |engine, plugin| engine.plugin_ref(&**plugin));
@@ -80,6 +95,10 @@ impl Engine {
     }
 
     /// The built-in data sources without any op.
+    ///
+    /// ```
+    /// assert_eq!(engine::Engine::bare().registry.ops().count(), 0);
+    /// ```
     pub fn bare() -> Self {
         let mut sources = Sources::default();
         [engine_digits::register, engine_laws::register]

@@ -58,11 +58,26 @@ impl Faults {
     }
 
     /// Errors and warnings in the order of their places.
+    ///
+    /// ```
+    /// use engine::Engine;
+    ///
+    /// let faults = Engine::new().read("p.ron", r#"(nodes: {"y": "reul(1.0)"})"#).unwrap_err();
+    /// let fault = &faults.diagnostics()[0];
+    /// assert_eq!(fault.message, "there is no op `reul`");
+    /// ```
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
     /// Their codes.
+    ///
+    /// ```
+    /// use engine::Engine;
+    ///
+    /// let faults = Engine::new().read("p.ron", r#"(nodes: {"y": "reul(1.0)"}, seeds: 3)"#).unwrap_err();
+    /// assert_eq!(faults.codes().iter().map(ToString::to_string).collect::<Vec<_>>(), ["E0105", "E0012"]);
+    /// ```
     pub fn codes(&self) -> Vec<Code> {
         self.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
     }

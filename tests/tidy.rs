@@ -48,6 +48,45 @@ fn functions_have_at_most_60_lines() {
     check("LONG_FUNCTIONS", &found, LONG_FUNCTIONS);
 }
 
+/// The files whose public functions a program calls first.
+const ENTRY_POINTS: &[&str] = &[
+    "src/lib.rs",
+    "src/program.rs",
+    "src/import.rs",
+    "src/devices.rs",
+    "src/cli/mod.rs",
+    "src/build/pipeline.rs",
+    "src/build/text.rs",
+    "runtime/src/session/mod.rs",
+    "runtime/src/session/base.rs",
+    "runtime/src/session/inference.rs",
+    "runtime/src/session/measure.rs",
+];
+
+/// Getters need no example, and `Session::new` is what `Engine::session` calls.
+#[test]
+fn entry_points_have_examples() {
+    let mut missing = vec![];
+    for path in ENTRY_POINTS {
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut has_example = false;
+        for line in text.lines().map(str::trim) {
+            match line {
+                _ if line.starts_with("///") => has_example |= line.contains("```"),
+                _ if line.starts_with("#[") => {}
+                _ => {
+                    let is_getter = line.contains("(&self)");
+                    if line.starts_with("pub fn ") && !is_getter {
+                        missing.extend((!has_example).then(|| format!("{path}: {line}")));
+                    }
+                    has_example = false;
+                }
+            }
+        }
+    }
+    assert_eq!(missing, ["runtime/src/session/base.rs: pub fn new("]);
+}
+
 #[test]
 fn modules_do_not_import_each_other_in_circles() {
     let mut found = Vec::new();

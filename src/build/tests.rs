@@ -91,4 +91,15 @@ fn names_are_quoted_and_mistakes_are_diagnosed() {
     let faults = Engine::new().read("built.ron", &p.text()).unwrap_err();
     assert!(faults.to_string().contains("there is no op `on`"), "{faults}");
     assert!(faults.to_string().contains("there is no stage `With`"), "{faults}");
+    let codes = |p: &PipelineBuilder| {
+        let faults = Engine::new().read("built.ron", &p.text()).unwrap_err();
+        faults.codes().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(codes(&p), "E0105 E0201");
+    let mut p = PipelineBuilder::new("twice").set("seed", "seven");
+    let x = p.input("x", "f32[B, 4]");
+    let w = p.param("x", "f32[3, 4]", zeros());
+    let y = p.node("y", x.dot(&w));
+    p.stage("fit", train("rows.train", 0, y, adam("fast")).with("epoch", 3));
+    assert_eq!(codes(&p), "E0010 E0302 E0104 E0202 E0015 E0101 E0012");
 }

@@ -9,6 +9,15 @@ use super::terms::{Expr, Form, Value};
 
 impl PipelineBuilder {
     /// The pipeline as a file of the format of `docs/graph-format.md`.
+    ///
+    /// ```
+    /// use engine::build::PipelineBuilder;
+    ///
+    /// let mut p = PipelineBuilder::new("half");
+    /// let x = p.input("x", "f32[B]");
+    /// p.node("y", x / 2.0);
+    /// assert!(p.text().contains(r#""y": "x / 2.0""#), "{}", p.text());
+    /// ```
     pub fn text(&self) -> String {
         text(self)
     }

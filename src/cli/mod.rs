@@ -52,6 +52,13 @@ use output::{Failure, complain, expect_printed, printed};
 /// Runs the command line: reads the arguments, runs the command, and returns the exit code.
 ///
 /// `setup` adds a program's own parts: `main_with(|engine| engine.plugin(MyOps))`. Its error ends the program.
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     let mine = r#"(functions: {"twice": (inputs: ["x"], output: "x + x")})"#;
+///     engine::cli::main_with(|engine| engine.functions("mine.ron", mine))
+/// }
+/// ```
 pub fn main_with<E: fmt::Display>(setup: impl FnOnce(Engine) -> Result<Engine, E>) -> ExitCode {
     let arguments = match Arguments::try_parse().and_then(Arguments::checked) {
         Ok(arguments) => arguments,

@@ -21,6 +21,14 @@ fn the_report_can_be_a_page_that_needs_nothing_else() {
     for part in parts {
         assert!(page.contains(part), "{part}");
     }
+    let n_threads = std::thread::available_parallelism().unwrap();
+    let machine = format!(
+        "engine {}, {} {}, {n_threads} processors. Device cpu",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    );
+    assert!(page.replace(", debug build", "").contains(&machine), "{machine}");
     // Every opened tag is closed, and nothing is loaded from the network.
     for tag in ["svg", "table", "tr", "td", "g", "text", "body", "html", "details", "summary"] {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
@@ -140,4 +148,25 @@ fn the_picture_of_a_deep_model_is_small() {
     assert_eq!(graph.matches("class=\"box ").count(), 3 + 4 + 3, "{graph}");
     assert_eq!(graph.matches("<summary>y <small>Residual ×12</small></summary>").count(), 1, "{graph}");
     assert_eq!(graph.matches("<summary>up <small>Linear</small></summary>").count(), 1, "{graph}");
+}
+
+/// The outermost picture of a GPT of 12 layers fits a screen of 1,280 by 720.
+#[test]
+fn the_picture_of_a_gpt_of_12_layers_fits_a_screen() {
+    let desk = Desk::new();
+    let gpt = include_str!("../../graphs/gpt.ron").replace("text/tinyshakespeare.txt", "a.txt");
+    desk.write("gpt.ron", gpt);
+    desk.write("a.txt", "A line of text, again and again.\n".repeat(200));
+    let small = ["dims.L=12", "dims.D=16", "dims.H=2", "dims.T=8", "train.max_steps=2", "write.length=2"];
+    let settings: Vec<&str> = small.iter().flat_map(|setting| ["--set", setting]).collect();
+    let run = ["run", "gpt.ron", "--device", "cpu", "--data-dir", ".", "--report", "gpt.html"];
+    let ended = desk.engine(&[&run[..], &settings].concat());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let page = fs::read_to_string(desk.path("gpt.html")).unwrap();
+    let (_, graph) = page.split_once("<h2>Graph</h2>").unwrap();
+    let (_, view) = graph.split_once("viewBox=\"0 0 ").unwrap();
+    let mut sides = view.split_once('"').unwrap().0.split(' ').map(|side| side.parse::<f64>().unwrap());
+    let (width, height) = (sides.next().unwrap(), sides.next().unwrap());
+    assert!(width <= 1280.0 && height <= 720.0, "{width} by {height}");
+    assert_eq!(graph.matches("<summary>blocks <small>TransformerBlock ×12</small></summary>").count(), 1);
 }

@@ -144,6 +144,56 @@ fn tensors_that_no_name_uses_are_named() {
     assert!(ended.errors.contains("these parameters keep their values: `l.{i}.g` (2)\n"), "{}", ended.errors);
 }
 
+/// The table of `gpt2.ron` reads the weights of five layers, which another model of that depth saved under its own names.
+#[test]
+fn one_table_of_patterns_reads_any_number_of_layers() {
+    let desk = Desk::new();
+    let graph = include_str!("../models/gpt2.ron").replace("PROMPT", "ab");
+    let own = graph.replace("name: \"gpt2\",", "name: \"gpt2\", seed: 5,");
+    let load = own.find("\"weights\": Load").unwrap();
+    let end = own.find("\"predict\":").unwrap();
+    desk.write("own.ron", format!("{}\"keep\": Save(path: \"own.npz\"), {}", &own[..load], &own[end..]));
+    desk.write("loaded.ron", graph.replace("gpt2.safetensors", "weights.npz"));
+    let written = |file: &str| {
+        let set = ["--set", "dims.L=5", "--set", "dims.V=256"];
+        let ended = desk.engine(&[&["run", file, "--device", "cpu"][..], &set].concat());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        assert!(
+            !ended.errors.contains("note: no name") && !ended.errors.contains("these parameters"),
+            "{}",
+            ended.errors
+        );
+        ended.results
+    };
+    let expected = written("own.ron");
+    let names = [
+        ("ln1.g", "ln_1.weight"),
+        ("ln1.b", "ln_1.bias"),
+        ("attn.qkv.w", "attn.c_attn.weight"),
+        ("attn.qkv.b", "attn.c_attn.bias"),
+        ("attn.out.w", "attn.c_proj.weight"),
+        ("attn.out.b", "attn.c_proj.bias"),
+        ("ln2.g", "ln_2.weight"),
+        ("ln2.b", "ln_2.bias"),
+        ("mlp.up.w", "mlp.c_fc.weight"),
+        ("mlp.up.b", "mlp.c_fc.bias"),
+        ("mlp.down.w", "mlp.c_proj.weight"),
+        ("mlp.down.b", "mlp.c_proj.bias"),
+        ("wte.w", "wte.weight"),
+        ("wpe.w", "wpe.weight"),
+        ("ln_f.g", "ln_f.weight"),
+        ("ln_f.b", "ln_f.bias"),
+    ];
+    let renamed = npz::read_all(&desk.path("own.npz")).unwrap().into_iter().map(|(name, tensor)| {
+        let (own, theirs) = names.iter().find(|(own, _)| name.ends_with(own)).unwrap();
+        (format!("transformer.{}{theirs}", name.strip_suffix(own).unwrap()), tensor)
+    });
+    let renamed: IndexMap<String, HostTensor> = renamed.collect();
+    assert_eq!(renamed.len(), 5 * 12 + 4);
+    npz::write(&renamed, &mut fs::File::create(desk.path("weights.npz")).unwrap()).unwrap();
+    assert_eq!(written("loaded.ron"), expected);
+}
+
 /// A GPT-2 with random weights (`tests/examples/gpt2.py`): its logits, and the tokens that it writes with a cache.
 #[test]
 fn weights_of_gpt2_load_by_patterns() {

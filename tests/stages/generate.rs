@@ -67,7 +67,7 @@ fn plans(prompt: usize, length: usize) -> (Vec<(usize, usize)>, usize) {
     (plans, n_at_first.unwrap())
 }
 
-/// A prompt takes three sizes of steps, whatever its length, and a cache that grows has plans of its own.
+/// A prompt of any length takes three sizes of steps, and a cache that grows has plans of its own.
 #[test]
 fn a_new_length_compiles_nothing() {
     let short = [(16, 32), (1, 32)];

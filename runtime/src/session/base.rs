@@ -198,6 +198,19 @@ impl Session {
     /// Loads some parameters from a file of another tool, in which they have other names or exchanged axes. Other parameters
     /// stay unchanged. Returns remarks as [`Session::load`] does.
     ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// use engine::core::pipeline::LoadName;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("weights.npz");
+    /// session.save(&path)?;
+    /// // The file of another tool would have another name here.
+    /// let names = [LoadName { param: "w".into(), tensor: "w".into(), is_transposed: false }];
+    /// assert!(session.load_named(&path, &names)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Session::load`].
     pub fn load_named(&mut self, path: &Path, names: &[LoadName]) -> Result<Vec<String>, SessionError> {
@@ -260,6 +273,15 @@ impl Session {
     }
 
     /// Writes the parameters and the state of the last training stage, as plain arrays if the name ends in `.npz`.
+    ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("weights.npz");
+    /// session.save(&path)?;
+    /// assert!(path.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the file cannot be written, or would replace a file that another program wrote.

@@ -39,6 +39,18 @@ impl Session {
     }
 
     /// As [`Session::run`], with ops that behave in this way.
+    ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// use engine::core::pipeline::{MixedPrecision, Mode};
+    /// use engine::runtime::tensor::HostTensor;
+    ///
+    /// let x = HostTensor::from_slice(&[2], &[1.0f32, 3.0])?;
+    /// let inputs = [("x".to_string(), x)].into_iter().collect();
+    /// let outputs = session.run_in((Mode::Train, MixedPrecision::default()), &["y".into()], &inputs)?;
+    /// assert_eq!(outputs["y"].as_slice::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run_in(
         &self,
         behaviour: impl Into<Behaviour>,

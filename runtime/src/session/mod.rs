@@ -103,6 +103,16 @@ impl Session {
 
     /// As [`Session::run_stages`]. `report` is filled while the stages run, so that a failed run has a report, too.
     ///
+    /// ```
+    #[doc = include_str!("examples/fit.md")]
+    /// use engine::runtime::session::{Report, RunEnd};
+    ///
+    /// let mut report = Report::default();
+    /// session.report_stages(None, &mut report, &mut |_| {})?;
+    /// assert_eq!(report.end, RunEnd::Complete);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Session::run_stages`].
     pub fn report_stages(

@@ -121,7 +121,7 @@ fn write(
     Ok((steps, start.elapsed().as_secs_f64() * 1e6 / steps.max(1) as f64))
 }
 
-/// The tokenizer that the stage names, or else that of the data which feeds the tokens. Data that is not at hand may have
+/// The tokenizer that the stage names, or else that of the data which feeds the tokens. Data that is absent may have
 /// any; then bytes stand for it.
 fn tokenizer_of(
     stage: &GenerateStage,

@@ -16,6 +16,22 @@ use crate::session::{Session, Subscriber};
 ///
 /// Epochs, evaluations, checkpoints and early stopping follow the stage. The steps are those of
 /// [`Session::run_stages`], bit by bit, however many are taken at once.
+///
+/// ```
+#[doc = include_str!("../../examples/fit.md")]
+/// let mut training = session.training("fit", None, &mut |_| {})?;
+/// while let Some(measured) = training.advance(1, &mut |_| {})? {
+///     if measured.metrics["loss"] < 0.5 {
+///         break;
+///     }
+///     // Parameters, inference and other stages between two steps.
+///     let _weights = training.session().parameters()?;
+/// }
+/// assert!(training.step() < training.n_steps());
+/// let report = training.end(&mut |_| {})?;
+/// assert_eq!(report.name, "fit");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct StepLoop<'s> {
     session: &'s mut Session,
     training: Training,
