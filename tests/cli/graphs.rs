@@ -231,3 +231,52 @@ fn a_search_finds_all_true_neighbours() {
     let report = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
     assert_eq!(recalls(&report), [1.0, 1.0, 1.0]);
 }
+
+/// A fraction of the training that `benches/long.sh` does in full. The bounds are far from chance: 5.5 for a byte, or 3.3 by
+/// the frequencies of bytes, and an accuracy of 0.1.
+#[test]
+fn short_trainings_of_models_learn() {
+    let gpt = ["dims.T=32", "dims.L=2", "dims.H=2", "dims.D=64", "train.max_steps=200", "train.batch=16"];
+    let gpt = [&gpt[..], &["train.optimizer.lr=3e-3", "write.length=8"]].concat();
+    let gru = ["dims.T=16", "dims.H=64", "train.max_steps=250", "train.optimizer.lr=1e-2"];
+    let learned = |name: &str, settings: &[&str], metric: &str| {
+        let desk = Desk::new();
+        let graph = format!("{}/graphs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let mut command = desk.command(&["run", &graph, "--device", "cpu", "--report", "report.json"]);
+        settings.iter().for_each(|setting| _ = command.args(["--set", setting]));
+        if let Some(data) = std::env::var_os("ENGINE_DATA_DIR") {
+            command.arg("--data-dir").arg(data);
+        }
+        let ended = Ended::from(command.output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let report: Value = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
+        let stages = report["stages"].as_array().unwrap();
+        let test = stages.iter().find(|stage| stage["name"] == "test").unwrap();
+        test["metrics"][metric].as_f64().unwrap()
+    };
+    let loss = learned("gpt.ron", &gpt, "loss");
+    assert!(loss < 2.6, "the GPT has a loss of {loss}");
+    let loss = learned("gru.ron", &gru, "loss");
+    assert!(loss < 3.0, "the GRU has a loss of {loss}");
+    let accuracy = learned("classifier_bn.ron", &["train.epochs=1"], "accuracy");
+    assert!(accuracy > 0.93, "the classifier has an accuracy of {accuracy}");
+}
+
+/// GPT-2 with 124 million parameters is `gpt.ron` with other extents, on bytes or on the tokens of a tokenizer.
+#[test]
+fn a_gpt_of_the_size_of_gpt2_needs_no_other_graph() {
+    let desk = Desk::new();
+    desk.write("a.txt", "The licence of this work, and nothing else. ".repeat(600));
+    desk.write("t.json", include_str!("../examples/tokenizer_gpt2.json"));
+    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/gpt.ron");
+    let of_gpt2 =
+        ["dims.V=50257", "dims.T=1024", "dims.L=12", "dims.H=12", "dims.D=768", "data.text.file=a.txt"];
+    let tokens =
+        ["data.text.tokenizer=\"t.json\"", "inputs.token.type=i32[B, T]", "inputs.next.type=i32[B, T]"];
+    for settings in [&of_gpt2[..], &[&of_gpt2[..], &tokens].concat()] {
+        let mut command = desk.command(&["check", graph, "--data-dir", "."]);
+        settings.iter().for_each(|setting| _ = command.args(["--set", setting]));
+        let ended = Ended::from(command.output().unwrap());
+        assert_eq!((ended.code, ended.errors.contains("warning")), (0, false), "{}", ended.errors);
+    }
+}

@@ -16,6 +16,7 @@ use engine::runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 use serde_json::Value as Json;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 type Values = HashMap<String, OracleTensor>;
 
@@ -187,17 +188,20 @@ fn runs_with_groups_agree_with_pytorch() {
     let start: IndexMap<String, HostTensor> =
         PARAMS.iter().map(|(name, extents)| ((*name).to_owned(), of(name, extents))).collect();
     npz::write(&start, &mut std::fs::File::create(&path).unwrap()).unwrap();
-    let rows = [("x".to_owned(), of("x", &[4, 2])), ("t".to_owned(), of("t", &[4, 3]))];
-    let rows = Split::new(IndexMap::from(rows)).unwrap();
+    let rows = |dtype: DType| {
+        let of = |name: &str, extents: &[usize]| (name.to_owned(), of(name, extents).cast(dtype).unwrap());
+        Split::new(IndexMap::from([of("x", &[4, 2]), of("t", &[4, 3])])).unwrap()
+    };
     for case in recorded["cases"].as_array().unwrap() {
         let load = format!(r#""start": Load(path: {path:?}),"#);
         let show = r#""after": Run(outputs: ["embed.w", "embed.bias", "head.w", "head.bias"]),"#;
-        let source = InMemory::new("points").split("train", rows.clone());
-        let engine = Engine::new().source(source).unwrap();
-        let pipeline = engine.read("groups.ron", &network(case, "f64", 20, [&load, show])).unwrap();
+        let engine =
+            |dtype: DType| Engine::new().source(InMemory::new("points").split("train", rows(dtype))).unwrap();
+        let double = engine(DType::F64);
+        let pipeline = double.read("groups.ron", &network(case, "f64", 20, [&load, show])).unwrap();
         let device = devices::open(Choice::Cpu, Some(2)).unwrap().device;
         let data = LoadContext::offline_in("no/such/folder".as_ref());
-        let session = engine.session(pipeline, device, &data, Options::default(), &mut |_| {});
+        let session = double.session(pipeline, Arc::clone(&device), &data, Options::default(), &mut |_| {});
         let outputs = session.unwrap().run_stages(None, &mut |_| {}).unwrap().outputs;
         for (name, _) in PARAMS {
             let (found, expected) = (outputs[name].values.to_f64(), numbers(&case[name]));
@@ -205,5 +209,14 @@ fn runs_with_groups_agree_with_pytorch() {
             let near = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 1e-6 * largest);
             assert!(near, "{}: {name} is {found:?}, not {expected:?}", case["title"]);
         }
+        // In single precision, where an epoch is one step.
+        let single = engine(DType::F32);
+        let pipeline = single.read("groups.ron", &network(case, "f32", 20, [&load, show])).unwrap();
+        let session = single.session(pipeline, device, &data, Options::default(), &mut |_| {});
+        let report = session.unwrap().run_stages(None, &mut |_| {}).unwrap();
+        let losses: Vec<f64> = report.stages[1].epochs.iter().map(|epoch| epoch.train_loss).collect();
+        let expected = numbers(&case["losses"]);
+        let near = losses.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 1e-5 * b);
+        assert!(losses.len() == 20 && near, "{}: {losses:?}, not {expected:?}", case["title"]);
     }
 }
