@@ -18,7 +18,7 @@ use engine_runtime::tensor::HostTensor;
 use indexmap::{IndexMap, IndexSet};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use super::html::bytes;
+use super::html::{bytes, time_text};
 use super::machine::peak_bytes;
 use super::output::{print, print_part, remark};
 use training::{Numbers, amount};
@@ -244,7 +244,8 @@ fn stage_line(report: &StageReport, each: &str) -> String {
     let rows = rows.map_or(String::new(), |rows| format!(" ({} rows/s)", amount(rows as f64 / in_steps)));
     let host = peak_bytes().map_or(String::new(), |host| format!(", host {}", bytes(host)));
     format!(
-        "{name}: {steps} {each}, {step_us:.1} µs each{rows}, {seconds:.2} s in all; device {}{host}",
+        "{name}: {steps} {each}, {} each{rows}, {seconds:.2} s in all; device {}{host}",
+        time_text(step_us * 1e-6),
         bytes(*device as u64)
     )
 }

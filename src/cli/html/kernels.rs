@@ -7,7 +7,7 @@ use engine_core::plan::Plan;
 use indexmap::IndexMap;
 
 use super::picture::{Box, Picture};
-use super::written::{bytes, escaped, operations};
+use super::written::{bytes, escaped, operations, time_text};
 
 /// Longer lists of kernels are closed at first.
 const MOST_OPEN: usize = 40;
@@ -49,10 +49,6 @@ fn by_kind(plan: &Plan, seconds: Seconds<'_>) -> String {
     let kinds: Vec<String> = kinds.iter().map(time).collect();
     let measured = if total > 0.0 { format!(" {} in kernels.", time_text(total)) } else { String::new() };
     format!("<p>{}.{measured}</p>\n", kinds.join(", "))
-}
-
-fn time_text(seconds: f64) -> String {
-    if seconds < 1e-2 { format!("{:.1} µs", seconds * 1e6) } else { format!("{:.1} ms", seconds * 1e3) }
 }
 
 fn table(plan: &Plan, seconds: Seconds<'_>) -> String {

@@ -5,6 +5,11 @@ pub(crate) fn bytes(bytes: u64) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
+/// A short time: `9.5 µs`, `105.9 ms`.
+pub(crate) fn time_text(seconds: f64) -> String {
+    if seconds < 1e-2 { format!("{:.1} µs", seconds * 1e6) } else { format!("{:.1} ms", seconds * 1e3) }
+}
+
 /// Operations with about three digits.
 pub(super) fn operations(count: u64) -> String {
     scaled(count, 1000.0, &["", "k", "M", "G", "T"]).trim_end().to_string()
