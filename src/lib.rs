@@ -48,6 +48,7 @@ use engine_core::diag::Diagnostics;
 use engine_core::front;
 use engine_core::op::Registry;
 use engine_index::Index;
+use engine_linalg::Linalg;
 use engine_math::Math;
 use engine_norm::Norm;
 use engine_optim::Optim;
@@ -272,6 +273,7 @@ fn plugins() -> Vec<Box<dyn Plugin>> {
         Box::new(Index),
         Box::new(Reduce),
         Box::new(Order),
+        Box::new(Linalg),
         Box::new(Norm),
         Box::new(Attention),
         Box::new(Sample),

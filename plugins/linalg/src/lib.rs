@@ -1,0 +1,58 @@
+//! Linear algebra: factors of matrices, and linear equations.
+//!
+//! Operands are batches of matrices of `f32` or `f64` along their last two axes.
+
+mod algorithm;
+mod cholesky;
+mod eigh;
+mod matrices;
+mod orthogonal_rows;
+mod qr;
+mod solve;
+mod solve_triangular;
+mod svd;
+
+pub use cholesky::cholesky;
+pub use eigh::eigh;
+pub use orthogonal_rows::orthogonal_rows;
+pub use qr::qr;
+pub use solve::{inverse, lu_solve, solve};
+pub use solve_triangular::solve_triangular;
+pub use svd::svd;
+
+use engine_core::op::{OpForm, Plugin};
+
+/// Linear algebra.
+pub struct Linalg;
+
+impl Plugin for Linalg {
+    fn name(&self) -> &str {
+        "linalg"
+    }
+
+    fn ops(&self) -> Vec<OpForm> {
+        vec![
+            cholesky(),
+            solve_triangular(),
+            solve(),
+            inverse(),
+            lu_solve(),
+            qr(),
+            orthogonal_rows(),
+            svd(),
+            eigh(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine_core::testing;
+    use engine_order::Order;
+
+    #[test]
+    fn examples_gradients_and_recorded_cases_hold() {
+        testing::assert_families(&[&Linalg, &Order], include_str!("../../../tests/examples/linalg.json"));
+    }
+}
