@@ -153,7 +153,7 @@ fn gpu<A: Algorithm>(call: &KernelCall, device: &DeviceModel) -> GpuKernel {
     let outputs = (0..call.outputs.len()).map(|i| GpuArgument::Output(i, View::Elements));
     let launch = GpuLaunch {
         name: A::NAME,
-        cubes: if call.outputs[0].numel() == 0 { 0 } else { cubes },
+        cubes: if call.outputs.iter().all(|ty| ty.numel() == 0) { 0 } else { cubes },
         threads,
         arguments: inputs.chain(outputs).collect(),
         scalars: vec![],

@@ -64,10 +64,8 @@ fn factors(b: &mut Builder, x: Value) -> [Value; 2] {
     let sum = b.reshape(sum, &extents);
     let norm = b.unary(Unary::Sqrt, sum);
     let on = where_row(b, Binary::Eq, x);
-    let shifted = b.map(&[scaled, norm, on], |v| {
-        let by = E::select(v[1].eq(0.0), 1.0, v[1]);
-        v[0] / by + E::select(v[2], 1.0, 0.0)
-    });
+    let unit = b.cast(on, b.dtype(x));
+    let shifted = b.map(&[scaled, norm, unit], |v| v[0] / E::select(v[1].eq(0.0), 1.0, v[1]) + v[2]);
     let t = call(b, "orthogonal_rows", &[shifted], Attrs::default())[1];
     // Rayleigh quotients lose nothing to the shift.
     let images = product(b, t, scaled);

@@ -78,10 +78,11 @@ fn factors(b: &mut Builder, x: Value) -> [Value; 2] {
     for pass in 1..=PASSES {
         let gram = product_by_rows(b, rows, rows);
         let on = where_row(b, Binary::Eq, gram);
-        let shifted = b.map(&[gram, on], |v| {
+        let unit = b.cast(on, b.dtype(gram));
+        let shifted = b.map(&[gram, unit], |v| match pass < PASSES {
+            true => v[0] + v[1] * shift,
             // Without a shift, a column that is 0 has itself as its factor.
-            let by = if pass < PASSES { shift.into() } else { E::select(v[0].eq(0.0), 1.0, 0.0) };
-            v[0] + E::select(v[1], by, 0.0)
+            false => v[0] + E::select(v[0].eq(0.0), v[1], 0.0),
         });
         let lower = call(b, "cholesky", &[shifted], Attrs::default())[0];
         rows = call(b, "solve_triangular", &[lower, rows], Attrs::default())[0];
