@@ -1,7 +1,7 @@
 //! The standard layers: RON texts that every pipeline can call.
 
 /// Names and texts, in an order in which a text comes after those that it uses.
-pub(crate) const ALL: [(&str, &str); 12] = [
+pub(crate) const ALL: [(&str, &str); 13] = [
     ("layers/linear.ron", include_str!("../layers/linear.ron")),
     ("layers/embedding.ron", include_str!("../layers/embedding.ron")),
     ("layers/norms.ron", include_str!("../layers/norms.ron")),
@@ -12,6 +12,7 @@ pub(crate) const ALL: [(&str, &str); 12] = [
     ("layers/mlp.ron", include_str!("../layers/mlp.ron")),
     ("layers/attention.ron", include_str!("../layers/attention.ron")),
     ("layers/negatives.ron", include_str!("../layers/negatives.ron")),
+    ("layers/linalg.ron", include_str!("../layers/linalg.ron")),
     ("layers/energy.ron", include_str!("../layers/energy.ron")),
     ("layers/transformer.ron", include_str!("../layers/transformer.ron")),
 ];

@@ -23,7 +23,7 @@ mod on_gpu;
 #[path = "ops/refusals.rs"]
 mod refusals;
 
-const RECORDED: [&str; 8] = [
+const RECORDED: [&str; 9] = [
     include_str!("examples/math.json"),
     include_str!("examples/tensor.json"),
     include_str!("examples/index.json"),
@@ -32,6 +32,7 @@ const RECORDED: [&str; 8] = [
     include_str!("examples/sample.json"),
     include_str!("examples/muon.json"),
     include_str!("examples/attention.json"),
+    include_str!("examples/linalg.json"),
 ];
 
 #[test]

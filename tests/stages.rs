@@ -15,6 +15,8 @@ use indexmap::IndexMap;
 mod energy;
 #[path = "stages/generate.rs"]
 mod generate;
+#[path = "stages/linalg.rs"]
+mod linalg;
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "stages/optimizers.rs"]

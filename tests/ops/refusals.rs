@@ -7,6 +7,15 @@ use engine::core::testing;
 /// Calls with the types of their operands, and what their refusal says.
 const CALLS: &[(&str, &[&str], &str)] = &[
     ("tril(a)", &["f32[3]"], "`tril` of f32[3], which is no matrix"),
+    ("cholesky(a)", &["f32[2, 3]"], "`cholesky` takes square matrices"),
+    ("cholesky(a)", &["i32[2, 2]"], "`cholesky` takes f32 or f64 here, not i32"),
+    ("solve(a, b)", &["f32[2, 2]", "f32[3, 1]"], "`solve` of f32[2, 2] and f32[3, 1]"),
+    ("solve(a, b)", &["f32[2, 2]", "f64[2, 1]"], "`solve` of f32[2, 2] and f64[2, 1]"),
+    ("solve_triangular(a, b)", &["f32[2, 2]", "f32[2]"], "`solve_triangular` of f32[2], which is no matrix"),
+    ("inverse(a)", &["f32[3]"], "`inverse` of f32[3], which is no matrix"),
+    ("qr(a)", &["f32[2, 3]"], "`qr` takes matrices with at least as many rows as columns"),
+    ("svd(a, rank=3)", &["f32[2, 3]"], "`svd` of rank 3, where the matrix has a rank of at most 2"),
+    ("eigh(a)", &["f32[2, 3]"], "`eigh` takes square matrices"),
     ("eye(n=-1)", &[], "`eye` cannot have -1 rows or columns"),
     ("diag(a)", &["f32[2, 2, 2]"], "`diag` of f32[2, 2, 2]"),
     ("repeat(a, repeats=[2])", &["f32[2, 2]"], "`repeat` of f32[2, 2] has 1 numbers of repeats"),

@@ -9,21 +9,13 @@ use engine_core::device_model::DeviceModel;
 use engine_core::ir::{Attr, Attrs, Binary, Builder, E, Value};
 use engine_core::op::gpu::GpuArguments;
 use engine_core::op::kernel::KernelCall;
-use engine_core::op::{AttrSpec, Grad, GradCall, GradCheck, OpForm};
+use engine_core::op::{Grad, GradCall, GradCheck, OpForm};
 
 /// The lower triangular L with `L·Lᵀ = x` and a positive diagonal. If a matrix is not positive definite, its factor is
-/// NaN from the first column that shows it. A `tolerance` above 0 lets such a column be 0, for semidefinite matrices.
+/// NaN from the first column that shows it.
 pub fn cholesky() -> OpForm {
     OpForm::new("cholesky", "Factors symmetric positive definite matrices into L·Lᵀ.")
         .input("x", "[…, n, n]; the lower triangles are read")
-        .attr(
-            AttrSpec::float(
-                "tolerance",
-                "a column whose pivot is at most this share of its diagonal element becomes 0; 0 for none",
-                0.0,
-            )
-            .between(0.0, 1.0),
-        )
         .types(|types, _| {
             expect_square("cholesky", 0, &types[0])?;
             Ok(vec![types[0].clone()])
@@ -71,18 +63,17 @@ const THREADS: usize = 256;
 #[derive(Clone, Copy, Debug)]
 struct Cholesky {
     n: usize,
-    tolerance: f64,
 }
 
 impl Algorithm for Cholesky {
     const NAME: &'static str = "cholesky";
 
     fn of(call: &KernelCall) -> Cholesky {
-        Cholesky { n: call.rows().1, tolerance: call.attrs().float("tolerance") }
+        Cholesky { n: call.rows().1 }
     }
 
     fn run<T: Real>(self, [x, _]: Operands<T>, [l, _]: Results<T>) {
-        let (n, tolerance) = (self.n, T::of(self.tolerance));
+        let n = self.n;
         l.fill(T::of(0.0));
         for row in 0..n {
             let (done, rest) = l.split_at_mut(row * n);
@@ -90,13 +81,10 @@ impl Algorithm for Cholesky {
             for column in 0..row {
                 let other = &done[column * n..][..n];
                 let rest = x[row * n + column] - dot(&own[..column], &other[..column]);
-                own[column] = if other[column] == T::of(0.0) { T::of(0.0) } else { rest / other[column] };
+                own[column] = rest / other[column];
             }
-            let diagonal = x[row * n + row];
-            let pivot = diagonal - dot(&own[..row], &own[..row]);
-            let is_zero = tolerance > T::of(0.0) && pivot <= tolerance * diagonal;
-            let root = if pivot > T::of(0.0) { pivot.sqrt() } else { T::of(f64::NAN) };
-            own[row] = if is_zero { T::of(0.0) } else { root };
+            let pivot = x[row * n + row] - dot(&own[..row], &own[..row]);
+            own[row] = if pivot > T::of(0.0) { pivot.sqrt() } else { T::of(f64::NAN) };
         }
     }
 
@@ -106,19 +94,13 @@ impl Algorithm for Cholesky {
 
     fn emit<F: Float>(self, scope: &mut Scope, given: &GpuArguments, threads: usize) {
         let (x, l) = (given.array(0), given.array(1));
-        factor::expand::<F>(scope, x, l, self.n, self.tolerance as f32, threads);
+        factor::expand::<F>(scope, x, l, self.n, threads);
     }
 }
 
 /// A column at a time: threads compute its elements, then divide them by the root of the pivot.
 #[cube]
-fn factor<F: Float>(
-    x: &Array<F>,
-    l: &mut Array<F>,
-    #[comptime] n: usize,
-    #[comptime] tolerance: f32,
-    #[comptime] threads: usize,
-) {
+fn factor<F: Float>(x: &Array<F>, l: &mut Array<F>, #[comptime] n: usize, #[comptime] threads: usize) {
     let base = CUBE_POS * n;
     let unit = UNIT_POS_X as usize;
     let mut column = 0usize.runtime();
@@ -143,13 +125,7 @@ fn factor<F: Float>(
         let pivot = l[own];
         // The root of a negative number is NaN, and no compiler knows that it is one.
         let root = F::sqrt(select(pivot > F::new(0.0), pivot, F::new(-1.0)));
-        let mut by = F::recip(root);
-        let mut diagonal = root;
-        if comptime!(tolerance > 0.0) {
-            let is_zero = pivot <= F::new(tolerance) * x[own];
-            by = select(is_zero, F::new(0.0), by);
-            diagonal = select(is_zero, F::new(0.0), diagonal);
-        }
+        let by = F::recip(root);
         let mut row = unit;
         while row < n {
             if row > column {
@@ -159,7 +135,7 @@ fn factor<F: Float>(
         }
         sync_storage();
         if unit == column % threads {
-            l[own] = diagonal;
+            l[own] = root;
         }
         column += 1usize;
     }

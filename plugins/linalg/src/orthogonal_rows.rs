@@ -179,7 +179,7 @@ fn sweep<F: Float>(
         while pair < comptime!(players / 2) {
             let turned = 1usize + (pair + comptime!(players - 2) + round) % others;
             let first = select(pair == 0usize, 0usize, turned);
-            let second = 1usize + (comptime!(players - 2) - pair + round) % others;
+            let second = 1usize + (round + comptime!(players - 2) - pair) % others;
             if first < p && second < p {
                 turn_pair::<F>(
                     w,

@@ -205,35 +205,15 @@ fn eliminate<F: Float>(
     let unit = UNIT_POS_X as usize;
     let of_lu = CUBE_POS * n * n;
     let of_x = CUBE_POS * n * m;
-    let width = comptime!(n + m);
-    let mut point = unit;
-    while point < comptime!(n * n) {
-        lu[of_lu + point] = a[of_lu + point];
-        point += threads;
-    }
-    let mut point = unit;
-    while point < comptime!(n * m) {
-        x[of_x + point] = b[of_x + point];
-        point += threads;
-    }
+    copy::<F>(a, lu, of_lu, comptime!(n * n), threads);
+    copy::<F>(b, x, of_x, comptime!(n * m), threads);
     sync_storage();
     let mut step = 0usize.runtime();
     while step < n {
-        // Each thread finds the pivot for itself, so all agree without a word of shared memory.
-        let mut pivot = step;
-        let mut largest = F::abs(lu[of_lu + step * n + step]);
-        let mut row = step + 1usize;
-        while row < n {
-            let size = F::abs(lu[of_lu + row * n + step]);
-            if size > largest {
-                largest = size;
-                pivot = row;
-            }
-            row += 1usize;
-        }
+        let pivot = pivot_of::<F>(lu, of_lu, step, n);
         sync_storage();
         let mut column = unit;
-        while column < width {
+        while column < comptime!(n + m) {
             if column < n {
                 exchange(lu, of_lu + step * n + column, of_lu + pivot * n + column);
             } else {
@@ -249,25 +229,87 @@ fn eliminate<F: Float>(
             row += threads;
         }
         sync_storage();
-        let mut point = unit;
-        let first = step + 1usize;
-        while point < (n - first) * (width - first) {
-            let row = first + point / (width - first);
-            let column = first + point % (width - first);
-            let by = lu[of_lu + row * n + step];
-            if column < n {
-                let other = by * lu[of_lu + step * n + column];
-                lu[of_lu + row * n + column] -= other;
-            } else {
-                let other = by * x[of_x + step * m + column - n];
-                x[of_x + row * m + column - n] -= other;
-            }
-            point += threads;
-        }
+        subtract_row::<F>(x, lu, of_x, of_lu, step, n, m, threads);
         sync_storage();
         step += 1usize;
     }
-    let mut column = unit;
+    substitute::<F>(x, lu, of_x, of_lu, n, m, threads);
+}
+
+#[cube]
+fn copy<F: Float>(
+    from: &Array<F>,
+    to: &mut Array<F>,
+    start: usize,
+    #[comptime] count: usize,
+    #[comptime] threads: usize,
+) {
+    let mut point = UNIT_POS_X as usize;
+    while point < count {
+        to[start + point] = from[start + point];
+        point += threads;
+    }
+}
+
+/// The row of the pivot. Each thread finds it for itself, so all agree without a word of shared memory.
+#[cube]
+fn pivot_of<F: Float>(lu: &Array<F>, of_lu: usize, step: usize, #[comptime] n: usize) -> usize {
+    let mut pivot = step;
+    let mut largest = F::abs(lu[of_lu + step * n + step]);
+    let mut row = step + 1usize;
+    while row < n {
+        let size = F::abs(lu[of_lu + row * n + step]);
+        if size > largest {
+            largest = size;
+            pivot = row;
+        }
+        row += 1usize;
+    }
+    pivot
+}
+
+/// Subtracts multiples of the row of the pivot from all rows below it.
+#[cube]
+fn subtract_row<F: Float>(
+    x: &mut Array<F>,
+    lu: &mut Array<F>,
+    of_x: usize,
+    of_lu: usize,
+    step: usize,
+    #[comptime] n: usize,
+    #[comptime] m: usize,
+    #[comptime] threads: usize,
+) {
+    let first = step + 1usize;
+    let width = comptime!(n + m) - first;
+    let mut point = UNIT_POS_X as usize;
+    while point < (n - first) * width {
+        let row = first + point / width;
+        let column = first + point % width;
+        let by = lu[of_lu + row * n + step];
+        if column < n {
+            let other = by * lu[of_lu + step * n + column];
+            lu[of_lu + row * n + column] -= other;
+        } else {
+            let other = by * x[of_x + step * m + column - n];
+            x[of_x + row * m + column - n] -= other;
+        }
+        point += threads;
+    }
+}
+
+/// Solves for the columns of `x` by the upper triangle of `lu`, each thread for its columns.
+#[cube]
+fn substitute<F: Float>(
+    x: &mut Array<F>,
+    lu: &Array<F>,
+    of_x: usize,
+    of_lu: usize,
+    #[comptime] n: usize,
+    #[comptime] m: usize,
+    #[comptime] threads: usize,
+) {
+    let mut column = UNIT_POS_X as usize;
     while column < m {
         let mut step = 0usize.runtime();
         while step < n {

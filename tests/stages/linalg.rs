@@ -1,0 +1,100 @@
+//! Factors of matrices: what defines them, on matrices that are large, of low rank, or no numbers.
+
+use std::sync::Arc;
+
+use super::*;
+use engine::runtime::device::Device;
+
+/// The values of nodes on a device.
+fn values(nodes: &str, wanted: &[&str], device: &Arc<dyn Device>) -> IndexMap<String, Vec<f64>> {
+    let text = format!(r#"(seed: 3, nodes: {{{nodes}}}, stages: {{"go": Run(outputs: {wanted:?})}})"#);
+    let mut session = offline::session(&text, Arc::clone(device), Options::default());
+    let report = session.run_stages(None, &mut |_| {}).unwrap();
+    report.outputs.iter().map(|(name, output)| (name.to_string(), output.values.to_f64())).collect()
+}
+
+fn present_devices() -> impl Iterator<Item = Arc<dyn Device>> {
+    [present::cpu(2)].into_iter().chain(present::gpus().iter().cloned())
+}
+
+/// Checks that nodes are small. Their names begin with `e_`.
+fn check_small(nodes: &str, most: f64) {
+    let wanted: Vec<&str> = nodes.split('"').filter(|name| name.starts_with("e_")).collect();
+    assert!(!wanted.is_empty());
+    for device in present_devices() {
+        for (name, error) in values(nodes, &wanted, &device) {
+            assert!(error[0] <= most, "{name} is {} on {}", error[0], device.info().name);
+        }
+    }
+}
+
+const RANDOM: &str =
+    r#""x": "normal(shape=[3, 50, 33])", "w": "permute(x, axes=[0, 2, 1])", "i": "eye(n=33)","#;
+
+#[test]
+fn factors_of_random_matrices_are_orthonormal_and_multiply_to_them() {
+    let nodes = r#"
+        "q": "qr(x)", "e_q": "max(abs(permute(q, axes=[0, 2, 1]) @ q - i))", "e_qr": "max(abs(q @ q.r - x))",
+        "f": "svd(x)", "e_u": "max(abs(permute(f, axes=[0, 2, 1]) @ f - i))",
+        "e_v": "max(abs(f.v @ permute(f.v, axes=[0, 2, 1]) - i))",
+        "e_usv": "max(abs((f * reshape(f.s, shape=[3, 1, 33])) @ f.v - x))",
+        "g": "svd(w)", "e_wide": "max(abs(g.s - f.s))",
+        "e_order": "max(slice(f.s, axis=1, start=1) - slice(f.s, axis=1, start=0, stop=32))",
+    "#;
+    check_small(&format!("{RANDOM}{nodes}"), 2e-5);
+}
+
+#[test]
+fn symmetric_matrices_and_equations_are_solved() {
+    let nodes = r#"
+        "a": "w @ x", "h": "eigh(a)", "e_h": "max(abs(permute(h.v, axes=[0, 2, 1]) @ h.v - i))",
+        "e_hvv": "max(abs((h.v * reshape(h, shape=[3, 1, 33])) @ permute(h.v, axes=[0, 2, 1]) - a)) / 100.0",
+        "l": "cholesky(a + i)", "e_l": "max(abs(l @ permute(l, axes=[0, 2, 1]) - a - i)) / 100.0",
+        "y": "solve(a + i, w)", "e_y": "max(abs((a + i) @ y - w)) / 10.0",
+        "n": "inverse(a + i)", "e_n": "max(abs((a + i) @ n - i)) / 10.0",
+        "t": "solve_triangular(l, w)", "e_t": "max(abs(l @ t - w)) / 10.0",
+    "#;
+    check_small(&format!("{RANDOM}{nodes}"), 2e-5);
+}
+
+/// A matrix of rank 4 with singular values that fall by ten each, and one of Hilbert's kind.
+#[test]
+fn matrices_of_low_rank_have_factors() {
+    let nodes = r#"
+        "k": "reshape(cast(arange(stop=4), dtype=f32), shape=[1, 4])", "size": "10.0 ** (0.0 - k)",
+        "x": "(qr(normal(shape=[60, 4])) * size) @ transpose(qr(normal(shape=[40, 4])))",
+        "f": "randomized_svd(x, rank=4)", "e_s": "max(abs(f.s / reshape(size, shape=[4]) - 1.0)) / 10.0",
+        "e_back": "max(abs(reconstruct(f, f.s, f.v) - x))",
+        "whole": "svd(x)", "e_rest": "max(slice(whole.s, axis=0, start=4))",
+        "m": "reshape(arange(stop=20), shape=[20, 1]) + reshape(arange(stop=20), shape=[1, 20])",
+        "hilbert": "1.0 / (1.0 + cast(m, dtype=f32))", "q": "qr(hilbert)",
+        "e_qr": "max(abs(q @ q.r - hilbert))", "e_q": "max(abs(transpose(q) @ q - eye(n=20)))",
+    "#;
+    check_small(nodes, 2e-5);
+}
+
+/// A matrix of batch 1 has a NaN, the other one has none. A batch may be empty, and so may matrices.
+#[test]
+fn nan_stays_in_its_matrix_and_nothing_may_be_empty() {
+    let nodes = r#"
+        "i": "reshape(cast(arange(stop=2), dtype=f32), shape=[2, 1, 1])",
+        "x": "eye(n=3) * 2.0 + 0.5 + where(i == 1.0, log(0.0 - i), 0.0)",
+        "c": "cholesky(x)", "s": "solve(x, ones(shape=[2, 3, 1]))", "v": "inverse(x)", "q": "qr(x)", "r": "q.r + 0",
+        "f": "svd(x)", "sigma": "f.s + 0", "h": "eigh(x)",
+        "no_matrix": "sum(svd(ones(shape=[0, 3, 2]))) + sum(solve(ones(shape=[0, 2, 2]), ones(shape=[0, 2, 1])))",
+        "flat": "sum(inverse(ones(shape=[2, 0, 0]))) + sum(cholesky(ones(shape=[0, 0])))",
+    "#;
+    for device in present_devices() {
+        let found = values(nodes, &["c", "s", "v", "r", "sigma", "h", "no_matrix", "flat"], &device);
+        let on = device.info().name;
+        for (name, values) in &found {
+            if let [sum] = values[..] {
+                assert_eq!(sum, 0.0, "{name} on {on}");
+                continue;
+            }
+            let (first, second) = values.split_at(values.len() / 2);
+            assert!(first.iter().all(|x| x.is_finite()), "{name} on {on}: {first:?}");
+            assert!(second.iter().any(|x| x.is_nan()), "{name} on {on}: {second:?}");
+        }
+    }
+}
