@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 malformed() { ENGINE_SOAK=${CASES:-6000} cargo test --test soak -- --nocapture; }
 random() { PROPTEST_CASES=${CASES:-2000} cargo test --test random; }
 # The bounds follow from the tables of benches/long.md: 1.01 of PyTorch's mean, and for `gru` its noise over three seeds.
-gpt() { trained gpt 'loss <= 1.92' 1 2 3; }
+gpt() { trained gpt 'loss <= 1.9002' 1 2 3; }
 classifier_bn() { trained classifier_bn 'accuracy >= 0.9723' 1 2 3; }
 gru() { trained gru 'loss <= 2.19' 1 2 3; }
 mnist_cnn() { trained mnist_cnn 'accuracy >= 0.992' 1 2 3; }

@@ -163,6 +163,20 @@ fn a_stage_has_a_precision_of_its_own() {
     }
 }
 
+/// A list takes the place of a text.
+#[test]
+fn prompts_are_set_on_the_command_line() {
+    let desk = Desk::new();
+    desk.write("t.ron", counting(r#"prompt: "a", length: 2, top_k: 1"#).replace("u8[B, 8]", "u8[2, 8]"));
+    for (prompt, expected) in [("x y", "x yz{\n"), (r#"["a", "m"]"#, "abc\nmno\n"), ("[", "[\\]\n")] {
+        let ended =
+            desk.engine(&["run", "t.ron", "--device", "cpu", "--set", &format!("write.prompt={prompt}")]);
+        assert_eq!((ended.code, &*ended.results), (0, expected), "{}", ended.errors);
+    }
+    let ended = desk.engine(&["run", "t.ron", "--device", "cpu", "--set", "write.stop=zzz"]);
+    assert!(ended.errors.contains("put it in quotes: \"zzz\""), "{}", ended.errors);
+}
+
 /// The next byte has a probability of 0.6.
 #[test]
 fn the_fewest_tokens_of_a_probability_are_drawn_from() {

@@ -262,6 +262,24 @@ fn short_trainings_of_models_learn() {
     assert!(accuracy > 0.93, "the classifier has an accuracy of {accuracy}");
 }
 
+/// As the head of the file says it: a table of rows without prices, after a short training.
+#[test]
+fn prices_of_new_houses_are_predicted() {
+    let desk = Desk::new();
+    let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/houses.ron");
+    let trained = desk.engine(&["run", graph, "--device", "cpu", "--set", "train.max_steps=200", "--quiet"]);
+    assert_eq!(trained.code, 0, "{}", trained.errors);
+    let context = engine::runtime::data::source::LoadContext::offline_in(&desk.path(""));
+    let rows = engine_laws::Houses::texts(&context).unwrap()["test"].clone();
+    desk.write("houses.csv", rows.lines().take(101).collect::<Vec<_>>().join("\n"));
+    let predict = ["predict", graph, "--device", "cpu", "--load", "checkpoints/houses.safetensors"];
+    let ended = desk.engine(&[&predict[..], &["--input", "houses.csv"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let prices: Vec<f64> = ended.results.lines().skip(1).map(|line| line.parse().unwrap()).collect();
+    assert_eq!((ended.results.lines().next(), prices.len()), (Some("price"), 100));
+    assert!(prices.iter().all(|price| *price > 0.0), "{prices:?}");
+}
+
 /// GPT-2 with 124 million parameters is `gpt.ron` with other extents, on bytes or on the tokens of a tokenizer.
 #[test]
 fn a_gpt_of_the_size_of_gpt2_needs_no_other_graph() {

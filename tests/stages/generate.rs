@@ -83,3 +83,34 @@ fn a_new_length_compiles_nothing() {
         assert_eq!(plans(prompt, 270 - prompt), (growing.to_vec(), 6), "{prompt} tokens");
     }
 }
+
+/// With a cache and without, of one prompt and of several.
+#[test]
+fn gpus_write_the_text_of_the_cpu() {
+    let text = |settings: &str| {
+        format!(
+            r#"(
+              seed: 4,
+              inputs: {{"token": "u8[B, T]"}},
+              layers: {{"embed": "Embedding(rows=256, width=32)"}},
+              nodes: {{
+                "h": "TransformerBlock(embed(cast(token, dtype=i32)), heads=4, kv_heads=2, causal=true, rotary=true, repeat=2)",
+                "logits": "Linear(LayerNorm(h), width=256, std=0.5)",
+              }},
+              stages: {{"write": Generate(tokens: "token", logits: "logits", length: 20, {settings})}},
+            )"#
+        )
+    };
+    for settings in
+        [r#"prompt: "Once""#, r#"prompt: ["a longer prompt, by far", "b"]"#, r#"prompt: "c", cache: false"#]
+    {
+        let written = |device| {
+            let mut session = offline::session(&text(settings), device, Options::default());
+            session.run_stages(None, &mut |_| {}).unwrap().stages[0].texts.clone()
+        };
+        let expected = written(present::cpu(2));
+        for gpu in present::gpus() {
+            assert_eq!(written(Arc::clone(gpu)), expected, "{settings} on {}", gpu.info().name);
+        }
+    }
+}

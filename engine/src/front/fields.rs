@@ -171,6 +171,11 @@ impl Ron {
     pub fn string(&self, what: &str, diags: &mut Diagnostics) -> Option<&Text> {
         match &self.kind {
             RonKind::Str(text) => Some(text),
+            RonKind::Name(word) => {
+                let message = format!("{what} must be a string, not a word");
+                diags.error(Code::E0010, self.span, message).help(format!("put it in quotes: \"{word}\""));
+                None
+            }
             _ => wrong_kind(self, what, "a string", diags),
         }
     }

@@ -98,7 +98,7 @@ fn read_pipeline(
     let (matmul, numerics) = read_numerics(&mut fields, diags);
     let precision = fields.optional("precision").and_then(|v| read_precision(v, "`precision`", diags));
     let deterministic = fields.optional("deterministic").and_then(|v| v.boolean("`deterministic`", diags));
-    let dims = fields.optional("dims").map(|v| read_dims(v, diags)).unwrap_or_default();
+    let dims = fields.optional("dims").map(|v| read_dims(v, root, diags)).unwrap_or_default();
     if let Some(value) = fields.optional("functions") {
         functions.define(value, &dims, registry, diags);
     }

@@ -4,6 +4,7 @@ use super::constants::Constants;
 use super::dims::Dims;
 use super::function::read_param_defs;
 use super::params::{declare, exists};
+use super::set::mentions;
 use super::types::read_type;
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::front::fields::report_unknown;
@@ -13,11 +14,17 @@ use crate::pipeline::{DataDecl, InputDecl, ParamDecl};
 use crate::text::lex::shorten;
 
 /// `dims: {"H": 256}`
-pub(super) fn read_dims(value: &Ron, diags: &mut Diagnostics) -> Dims {
-    let mut dims = Dims::new();
+pub(super) fn read_dims(value: &Ron, root: &Ron, diags: &mut Diagnostics) -> Dims {
+    let (mut dims, mentioned) = (Dims::new(), mentions(root));
     for (name, value) in entries(value, "`dims`", diags).unwrap_or_default() {
         let extent = value.integer("an extent", 0..=1 << 40, diags);
         dims.extend(extent.map(|extent| (name.value.to_owned(), extent)));
+        if !mentioned.contains(name.value) {
+            let message = format!("nothing uses the extent `{}`", name.value);
+            diags
+                .warning(Code::E0303, name.span, message)
+                .help("types and expressions name it, or it is left out");
+        }
     }
     dims
 }

@@ -1,5 +1,7 @@
 //! `--set train.epochs=1`: values of the command line take the place of values of the file. Settings by their paths.
 
+use std::collections::HashSet;
+
 use crate::diag::{Code, Diagnostics, FileId, Sources, Span, Spanned, nearest};
 use crate::front::{Ron, RonKind, parse_ron};
 use crate::text::Text;
@@ -19,13 +21,19 @@ pub(super) fn apply(
         }
         let span = Span::new(file, 0, written.len());
         if let Some(place) = find(root, &steps, span, diags) {
-            let quoted = ["\"", "r\"", "r#"].iter().any(|quote| written.starts_with(quote));
-            *place = match (&place.kind, quoted) {
-                // Quotes are for the shell to eat.
-                (RonKind::Str(_), false) => {
-                    Ron { span, kind: RonKind::Str(Text::verbatim(file, 0, written)) }
-                }
-                _ => parse_ron(file, written, diags),
+            let mut faults = Diagnostics::new();
+            let parsed = parse_ron(file, written, &mut faults);
+            let is_value = !faults.has_errors() && !parsed.is_error();
+            let is_text = match place.kind {
+                // Quotes are for the shell to eat. A field for a text may also hold a list of texts.
+                RonKind::Str(_) => !(is_value && matches!(parsed.kind, RonKind::Str(_) | RonKind::List(_))),
+                // A new field: a path such as `a.json` is no value.
+                RonKind::Error => !is_value && !written.contains(['"', '(', '[', '{']),
+                _ => false,
+            };
+            *place = match is_text {
+                true => Ron { span, kind: RonKind::Str(Text::verbatim(file, 0, written)) },
+                false => parse_ron(file, written, diags),
             };
         }
     }
@@ -79,10 +87,12 @@ fn stage(root: &mut Ron, name: &str) -> bool {
 /// The value at a path. The last step may name a new field. It is added here, and the reader of the
 /// value reports it if it is unknown.
 fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnostics) -> Option<&'r mut Ron> {
+    let mentioned = mentions(root);
     let mut place = root;
     for (i, step) in steps.iter().enumerate() {
         let last = i + 1 == steps.len();
-        if field(place, step).is_none() && !(last && add(place, step, span)) {
+        let is_known = field(place, step).is_some();
+        if !is_known && (is_lost(steps, &mentioned) || !(last && add(place, step, span))) {
             let known: Vec<&str> = parts(place).into_iter().map(|(name, _)| name).collect();
             let help = match nearest(step, known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}` for `{step}`?"),
@@ -95,6 +105,34 @@ fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnosti
         place = field(place, step)?;
     }
     Some(place)
+}
+
+/// Whether an extent with a new name would be used by nothing.
+fn is_lost(steps: &[&str], mentioned: &HashSet<String>) -> bool {
+    matches!(steps, ["dims", name] if !mentioned.contains(*name))
+}
+
+/// The names in all texts and words of a pipeline. Names of entries are none of them.
+pub(super) fn mentions(root: &Ron) -> HashSet<String> {
+    let (mut found, mut left) = (HashSet::new(), vec![root]);
+    while let Some(value) = left.pop() {
+        match &value.kind {
+            RonKind::Str(text) => found.extend(names_in(&text.value)),
+            RonKind::Name(word) => found.extend(names_in(word)),
+            RonKind::List(items) | RonKind::Tuple { items, .. } => left.extend(items),
+            RonKind::Struct { fields, .. } => left.extend(fields.iter().map(|(_, value)| value)),
+            RonKind::Map(entries) => left.extend(entries.iter().map(|(_, value)| value)),
+            RonKind::Option(Some(inner)) => left.push(inner),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn names_in(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
 }
 
 fn field<'r>(value: &'r mut Ron, name: &str) -> Option<&'r mut Ron> {

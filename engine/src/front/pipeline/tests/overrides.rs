@@ -153,3 +153,26 @@ fn settings_are_listed_by_their_paths() {
     "#]]
     .assert_eq(&lines);
 }
+
+#[test]
+fn paths_need_no_quotes_and_extents_must_be_named() {
+    let text = r#"(
+        dims: {"D": 4, "WIDHT": 3},
+        data: {"text": (source: "text", file: "a.txt")},
+        inputs: {"x": "f32[B, D]"},
+        nodes: {"y": "x + x"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#;
+    let overrides = [("data.text.file", "b.txt"), ("data.text.tokenizer", "t.json"), ("dims.B", "2")];
+    let (pipeline, diags, _) = read(text, &overrides);
+    let said: Vec<&str> = diags.sorted().iter().map(|fault| fault.message.as_str()).collect();
+    assert_eq!(said, ["nothing uses the extent `WIDHT`"]);
+    let pipeline = pipeline.unwrap();
+    let options = format!("{:?}", pipeline.data[0].options);
+    assert!(options.contains("b.txt") && options.contains("t.json"), "{options}");
+    assert!(pipeline.graph.to_string().contains("x: f32[2, 4]"), "{}", pipeline.graph);
+
+    let (_, diags, sources) = read(text, &[("dims.d", "3"), ("data.text.tokenizer", "t")]);
+    let said = diags.render(&sources, Look::Plain);
+    assert!(said.contains("error[E0208]: there is no setting `dims.d`"), "{said}");
+}
