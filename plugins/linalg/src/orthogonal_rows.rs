@@ -65,8 +65,10 @@ pub fn orthogonal_rows() -> OpForm {
 const MOST_SWEEPS: usize = 40;
 /// Sweeps on a GPU, where all blocks take the same steps.
 const SWEEPS: [usize; 2] = [12, 16];
-/// Threads of a block. Each rotates a pair of rows.
-const THREADS: usize = 128;
+/// The most threads of a block.
+const THREADS: usize = 512;
+/// Threads that turn a pair of rows together.
+const GROUP: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Jacobi {
@@ -108,8 +110,8 @@ impl Algorithm for Jacobi {
     }
 
     fn grid(self, count: usize, device: &DeviceModel) -> Grid {
-        let pairs = self.p.div_ceil(2).max(1).next_multiple_of(32);
-        Grid { cubes: count, threads: THREADS.min(pairs).min(device.most_threads) }
+        let threads = (self.p.div_ceil(2).max(1) * GROUP).next_multiple_of(32);
+        Grid { cubes: count, threads: threads.min(THREADS).min(device.most_threads) }
     }
 
     fn emit<F: Float>(self, scope: &mut Scope, given: &GpuArguments, threads: usize) {
@@ -145,7 +147,7 @@ fn turn<T: Real>(x: &mut [T], width: usize, [first, second]: [usize; 2], [c, s]:
     }
 }
 
-/// All pairs of rows, a round at a time: in a round every row is in one pair, and each thread turns one.
+/// All pairs of rows, a round at a time: in a round every row is in one pair, and a group of threads turns it.
 #[cube]
 fn sweep<F: Float>(
     x: &Array<F>,
@@ -172,32 +174,73 @@ fn sweep<F: Float>(
         point += threads;
     }
     sync_storage();
+    let mut sums = SharedMemory::<F>::new(comptime!(3 * threads));
     let others = comptime!(players - 1);
+    let slots = comptime!(threads / GROUP);
     let mut round = 0usize.runtime();
     while round < n_rounds {
-        let mut pair = unit;
-        while pair < comptime!(players / 2) {
+        let mut base = 0usize.runtime();
+        while base < comptime!(players / 2) {
+            let pair = base + unit / GROUP;
             let turned = 1usize + (pair + comptime!(players - 2) + round) % others;
             let first = select(pair == 0usize, 0usize, turned);
-            let second = 1usize + (round + comptime!(players - 2) - pair) % others;
-            if first < p && second < p {
+            let second = 1usize + (round + comptime!(players - 2 + players) - pair) % others;
+            let is_pair = pair < comptime!(players / 2) && first < p && second < p;
+            let w_first = of_w + first * q;
+            let w_second = of_w + second * q;
+            if is_pair {
+                add_products::<F>(w, &mut sums, w_first, w_second, q, threads);
+            }
+            sync_cube();
+            if is_pair {
                 turn_pair::<F>(
                     w,
                     t,
-                    of_w + first * q,
-                    of_w + second * q,
+                    &sums,
+                    w_first,
+                    w_second,
                     of_t + first * p,
                     of_t + second * p,
                     p,
                     q,
                     epsilon,
+                    threads,
                 );
             }
-            pair += threads;
+            sync_cube();
+            base += slots;
         }
         sync_storage();
         round += 1usize;
     }
+}
+
+/// The parts of three sums that this thread adds: of the squares of both rows, and of their products.
+#[cube]
+fn add_products<F: Float>(
+    w: &Array<F>,
+    sums: &mut SharedMemory<F>,
+    first: usize,
+    second: usize,
+    #[comptime] q: usize,
+    #[comptime] threads: usize,
+) {
+    let unit = UNIT_POS_X as usize;
+    let mut aa = F::new(0.0);
+    let mut bb = F::new(0.0);
+    let mut ab = F::new(0.0);
+    let mut column = unit % GROUP;
+    while column < q {
+        let a = w[first + column];
+        let b = w[second + column];
+        aa += a * a;
+        bb += b * b;
+        ab += a * b;
+        column += GROUP;
+    }
+    sums[unit] = aa;
+    sums[threads + unit] = bb;
+    sums[comptime!(2 * threads) + unit] = ab;
 }
 
 /// Makes a pair of rows orthogonal, and turns the rows of t alike.
@@ -205,6 +248,7 @@ fn sweep<F: Float>(
 fn turn_pair<F: Float>(
     w: &mut Array<F>,
     t: &mut Array<F>,
+    sums: &SharedMemory<F>,
     w_first: usize,
     w_second: usize,
     t_first: usize,
@@ -212,18 +256,18 @@ fn turn_pair<F: Float>(
     #[comptime] p: usize,
     #[comptime] q: usize,
     #[comptime] epsilon: f32,
+    #[comptime] threads: usize,
 ) {
+    let start = UNIT_POS_X as usize / GROUP * GROUP;
     let mut aa = F::new(0.0);
     let mut bb = F::new(0.0);
     let mut ab = F::new(0.0);
-    let mut column = 0usize.runtime();
-    while column < q {
-        let a = w[w_first + column];
-        let b = w[w_second + column];
-        aa += a * a;
-        bb += b * b;
-        ab += a * b;
-        column += 1usize;
+    let mut lane = 0usize.runtime();
+    while lane < GROUP {
+        aa += sums[start + lane];
+        bb += sums[start + lane + threads];
+        ab += sums[start + lane + comptime!(2 * threads)];
+        lane += 1usize;
     }
     let least = F::new(comptime!(epsilon * epsilon));
     let is_done = F::abs(ab) <= F::new(epsilon) * F::sqrt(aa) * F::sqrt(bb);
@@ -247,12 +291,12 @@ fn turn_elements<F: Float>(
     s: F,
     #[comptime] width: usize,
 ) {
-    let mut column = 0usize.runtime();
+    let mut column = UNIT_POS_X as usize % GROUP;
     while column < width {
         let a = x[first + column];
         let b = x[second + column];
         x[first + column] = c * a - s * b;
         x[second + column] = s * a + c * b;
-        column += 1usize;
+        column += GROUP;
     }
 }

@@ -4,15 +4,19 @@ use crate::matrices::{
     call, known_extents, only, product, product_by_rows, row_norms, transposed, where_row,
 };
 use engine_core::ir::{Attr, Attrs, Binary, Builder, DType, E, Value};
-use engine_core::op::{Grad, OpForm, TypeIssue};
+use engine_core::op::{AttrSpec, Grad, OpForm, TypeIssue};
 
-/// `x = q·r` with orthonormal columns of q, and r upper triangular with a diagonal of at least 0. Four passes of Cholesky QR
+/// `x = q·r` with orthonormal columns of q, and r upper triangular with a diagonal of at least 0. Five passes of Cholesky QR
 /// with a shift (Fukaya et al. 2020) make products and small factors of it, so tall matrices are fast. A column that is 0
 /// stays 0 in q. If columns depend on each other, q has other orthonormal columns or zeros in their place.
 pub fn qr() -> OpForm {
     OpForm::new("qr", "Factors matrices into orthonormal columns and a triangular matrix.")
         .results(&["q", "r"])
         .input("x", "[…, m, n] with m ≥ n")
+        .attr(
+            AttrSpec::int("passes", "fewer passes give columns that are only nearly orthogonal", PASSES)
+                .at_least(1.0),
+        )
         .types(|types, _| {
             let x = &types[0];
             let [m, n] = known_extents("qr", x)?;
@@ -26,7 +30,7 @@ pub fn qr() -> OpForm {
             square.shape[rows] = x.shape[rows + 1].clone();
             Ok(vec![x.clone(), square])
         })
-        .expand(|b, given| factors(b, given.inputs[0]).to_vec())
+        .expand(|b, given| factors(b, given.inputs[0], given.attrs.int("passes")).to_vec())
         .grad(Grad::rule(|b, given| {
             let (q, r) = (given.outputs[0], given.outputs[1]);
             let from_r = given.grads[1].map(|grad| product_by_rows(b, grad, r));
@@ -60,11 +64,14 @@ pub fn qr() -> OpForm {
         )
 }
 
-/// Passes over the columns. A shift keeps the factor of each positive definite, and takes about the square root of the
-/// condition. The last pass has none, so columns become orthogonal to the precision.
-const PASSES: usize = 4;
+/// Passes over the columns by default.
+const PASSES: i64 = 5;
+/// Passes with a shift, which keeps the matrix of products positive definite. Each takes about the square root of the
+/// condition, so columns are nearly orthogonal after four, also those of matrices of low rank. A pass without a shift then
+/// makes them orthogonal to the precision.
+const SHIFTED: i64 = 4;
 
-fn factors(b: &mut Builder, x: Value) -> [Value; 2] {
+fn factors(b: &mut Builder, x: Value, passes: i64) -> [Value; 2] {
     let extents = b.extents(x);
     let [m, n] = [2, 1].map(|from_end| extents[extents.len() - from_end] as f64);
     let epsilon = if b.dtype(x) == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
@@ -75,11 +82,11 @@ fn factors(b: &mut Builder, x: Value) -> [Value; 2] {
     let mut rows = b.map(&[rows, by], |v| v[0] / v[1]);
     // The transposed triangular matrix, whose rows the norms scale.
     let mut factor: Option<Value> = None;
-    for pass in 1..=PASSES {
+    for pass in 1..=passes {
         let gram = product_by_rows(b, rows, rows);
         let on = where_row(b, Binary::Eq, gram);
         let unit = b.cast(on, b.dtype(gram));
-        let shifted = b.map(&[gram, unit], |v| match pass < PASSES {
+        let shifted = b.map(&[gram, unit], |v| match pass <= SHIFTED {
             true => v[0] + v[1] * shift,
             // Without a shift, a column that is 0 has itself as its factor.
             false => v[0] + E::select(v[0].eq(0.0), v[1], 0.0),

@@ -96,6 +96,11 @@ fn factors(b: &mut Builder, x: Value) -> [Value; 3] {
     let scale = scale(b, x);
     let scaled = b.map(&[x, scale], |v| v[0] / v[1]);
     let rows = if m <= n { scaled } else { transposed(b, scaled) };
+    // Long rows are those of a triangular matrix in an orthonormal basis.
+    let is_long = m.max(n) >= 4 * k;
+    let long = if is_long { transposed(b, rows) } else { rows };
+    let basis = if is_long { call(b, "qr", &[long], Attrs::default()) } else { vec![] };
+    let rows = if is_long { transposed(b, basis[1]) } else { rows };
     let turned = call(b, "orthogonal_rows", &[rows], Attrs::default());
     let norms = row_norms(b, turned[0]);
     let mut extents = b.extents(norms);
@@ -109,6 +114,7 @@ fn factors(b: &mut Builder, x: Value) -> [Value; 3] {
         b.map(&[sorted[0], largest], |v| E::select(v[0].le(v[1] * (m.max(n) as f64 * epsilon)), 0.0, v[0]));
     let [column, _] = column_and_row(b, s);
     let unit = b.map(&[w, column], |v| E::select(v[1].eq(0.0), 0.0, v[0] / v[1]));
+    let unit = if is_long { product_by_rows(b, unit, basis[0]) } else { unit };
     let [us, vs] = if m <= n { [t, unit] } else { [unit, t] };
     let [us, vs] = signed(b, us, vs);
     let mut extents = b.extents(scale);
