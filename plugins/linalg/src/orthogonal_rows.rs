@@ -184,7 +184,7 @@ fn sweep<F: Float>(
             let pair = base + unit / GROUP;
             let turned = 1usize + (pair + comptime!(players - 2) + round) % others;
             let first = select(pair == 0usize, 0usize, turned);
-            let second = 1usize + (round + comptime!(players - 2 + players) - pair) % others;
+            let second = 1usize + (round + comptime!(players - 2) - pair) % others;
             let is_pair = pair < comptime!(players / 2) && first < p && second < p;
             let w_first = of_w + first * q;
             let w_second = of_w + second * q;
