@@ -129,19 +129,20 @@ impl<'g> FusionGraph<'g> {
 
     /// Materializes the smallest value that the operand of a product repeats, if the product can then read it: an image
     /// with its border, of which the operand has overlapping windows. If the operand must be copied, the copy reads such
-    /// an image rather than look for its border in every window.
+    /// an image rather than look for its border in every window. Where products read uneven matrices it need not be.
     fn materialize_source(&mut self, input: Value) {
         if !self.is_recomputed(input.node) || self.strided(input).is_some() {
             return;
         }
         let numel = |value: Value| self.ir.ty(value).numel();
+        let least_repeats = if self.uneven_matrices { 1 } else { 2 };
         let (mut views, mut source) = (vec![], input);
         let (mut smallest, mut padded) = (None, None);
         while let NodeOp::View(view) = self.op(source.node) {
             if !self.is_recomputed(source.node) {
                 break;
             }
-            if matches!(view, View::Pad { .. }) && 2 * numel(source) <= numel(input) {
+            if matches!(view, View::Pad { .. }) && least_repeats * numel(source) <= numel(input) {
                 padded = padded.or(Some(source));
             }
             views.insert(0, (view, self.ir.ty(source).extents()));
