@@ -39,6 +39,8 @@ pub struct Offsets {
     columns: Vec<isize>,
     /// The least and the greatest sum of an offset of a row and one of a column.
     reach: [isize; 2],
+    /// The strides of rows and columns if only the batch is uneven, as in heads of attention.
+    strides: Option<[isize; 2]>,
 }
 
 impl Offsets {
@@ -49,26 +51,35 @@ impl Offsets {
         let greatest = |offsets: &[isize]| offsets.iter().copied().max().unwrap_or(0);
         let reach = [least(&rows) + least(&columns), greatest(&rows) + greatest(&columns)];
         let batch = batch.into_iter().map(|start| start + offset as isize).collect();
-        Offsets { batch, rows, columns, reach }
+        let strides = stride_of(&axes.rows).zip(stride_of(&axes.columns)).map(|(row, column)| [row, column]);
+        Offsets { batch, rows, columns, reach, strides }
     }
 
     /// Some columns of one matrix of the operand, in its buffer.
     ///
     /// # Panics
     /// If an element would lie outside the buffer, or there are not that many columns.
-    pub fn matrix<'a, T>(
-        &'a self,
-        data: &'a [T],
-        batch: usize,
-        columns: Range<usize>,
-    ) -> UnevenMatrix<'a, T> {
+    pub fn matrix<'a, T>(&'a self, data: &'a [T], batch: usize, columns: Range<usize>) -> Right<'a, T> {
         let first = self.batch[batch];
+        if let Some(strides) = self.strides {
+            let matrix = Matrix::new(data, first, [self.rows.len(), self.columns.len()], strides);
+            return matrix.part(0..self.rows.len(), columns).into();
+        }
         let [least, greatest] = self.reach.map(|reach| first + reach);
         assert!(
             0 <= least && greatest < data.len() as isize,
             "bug: an uneven matrix reaches out of its buffer"
         );
-        UnevenMatrix { data, first, rows: &self.rows, columns: &self.columns[columns] }
+        Right::Uneven(UnevenMatrix { data, first, rows: &self.rows, columns: &self.columns[columns] })
+    }
+}
+
+/// The stride of axes that are at most one.
+fn stride_of(axes: &[Axis]) -> Option<isize> {
+    match axes {
+        [] => Some(0),
+        [axis] => Some(axis.stride as isize),
+        _ => None,
     }
 }
 

@@ -206,7 +206,7 @@ impl Product {
         let Buffer { start, len, .. } = buffers[self.body.rhs.operand];
         // SAFETY: the caller's: the buffer holds `len` elements of this type.
         let data = unsafe { std::slice::from_raw_parts(start.cast::<T>(), len) };
-        Right::Uneven(offsets.matrix(data, batch, columns))
+        offsets.matrix(data, batch, columns)
     }
 
     /// One matrix of an operand with strides, in the accumulator type.
