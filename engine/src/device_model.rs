@@ -101,6 +101,9 @@ pub struct KernelLimits {
     pub row_folds: RowFolds,
     /// Most tensors of a fused kernel.
     pub most_operands: usize,
+    /// Whether matmuls of `f32` and `f64` read right matrices whose rows and columns are not evenly spaced.
+    #[serde(default)]
+    pub uneven_matrices: bool,
 }
 
 /// A kernel takes at most this many distinct buffers: more exceed a GPU's registers and argument space.
@@ -124,6 +127,7 @@ impl Default for KernelLimits {
             most_rows_checked: 0,
             row_folds: RowFolds::Any,
             most_operands: MAX_OPERANDS,
+            uneven_matrices: true,
         }
     }
 }
@@ -172,6 +176,7 @@ impl DeviceModel {
             most_rows_checked: 1024,
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
+            uneven_matrices: false,
         },
     };
 
@@ -212,6 +217,7 @@ impl DeviceModel {
             most_rows_checked: 0,
             row_folds: RowFolds::Blocks,
             most_operands: 5,
+            uneven_matrices: false,
         },
     };
 
@@ -253,6 +259,7 @@ impl DeviceModel {
             most_rows_checked: 0,
             row_folds: RowFolds::Any,
             most_operands: MAX_OPERANDS,
+            uneven_matrices: true,
         },
         ..DeviceModel::WEBGPU
     };

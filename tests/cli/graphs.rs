@@ -98,7 +98,8 @@ fn check_near(what: &str, expected: &Value, found: &Value) {
 fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let few_digits = [digits[0], digits[1], "train.epochs=5"];
-    let graphs: [(&str, &[&str]); 16] = [
+    let clothes = ["data.clothes.n_train=64", "data.clothes.n_test=20"];
+    let graphs: [(&str, &[&str]); 17] = [
         ("categorical_ebm.ron", &[]),
         ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
@@ -112,6 +113,10 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
         ("mnist_decomposed.ron", &digits),
         ("navigator.ron", &["data.queries.n_train=512", "data.queries.n_test=64"]),
         ("recommender.ron", &["train.max_steps=20", "data.choices.n_test=2000"]),
+        (
+            "resnet.ron",
+            &[clothes[0], clothes[1], "dims.W=4", "train.max_steps=2", "train.batch=8", "test.batch=20"],
+        ),
         ("search.ron", &[]),
         ("sparse_attention.ron", &["dims.T=128", "dims.LANDMARKS=4"]),
         ("text.ron", &["train.max_steps=5", "train.batch=16"]),

@@ -17,6 +17,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         most_rows_checked: if device.has_exact_grid { MOST_ROWS_CHECKED } else { 0 },
         row_folds: RowFolds::Blocks,
         most_operands: device.most_tensors.min(MAX_OPERANDS),
+        uneven_matrices: false,
     }
 }
 

@@ -6,8 +6,9 @@
 
 use super::access::Access;
 use super::cost::{Change, CostModel};
+use super::kernel::matmul::UnevenAxes;
 use super::settings::Settings;
-use super::shapes::gather_index_view;
+use super::shapes::{OperandAxes, gather_index_view, matmul_spec, operand_axes};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Value, View};
 use std::collections::BTreeSet;
 
@@ -30,6 +31,8 @@ pub struct FusionGraph<'g> {
     pub ir: &'g Graph,
     /// The cost model of the device.
     pub cost: CostModel,
+    /// Whether matmuls read uneven right matrices.
+    uneven_matrices: bool,
     /// Added to the numbers of nodes that check.
     pub first_site: NodeId,
     /// By node: whether its result is stored unless fusion removes it. Inputs are neither materialized nor recomputed.
@@ -53,6 +56,7 @@ impl<'g> FusionGraph<'g> {
         let mut divided = FusionGraph {
             ir: graph,
             cost,
+            uneven_matrices: settings.device.kernels.uneven_matrices,
             first_site: settings.first_site,
             materialized: recomputed_ops(graph, settings.fuse, &cost).iter().map(Option::is_none).collect(),
             edges: vec![vec![]; n_nodes],
@@ -109,7 +113,7 @@ impl<'g> FusionGraph<'g> {
                 let fits = match &node.op {
                     NodeOp::Contract(_) => {
                         self.materialize_source(input);
-                        self.strided(input).is_some()
+                        self.strided(input).is_some() || operand == 1 && self.uneven_right(id).is_some()
                     }
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
                     NodeOp::Scan { .. } => !self.is_recomputed(input.node),
@@ -125,26 +129,27 @@ impl<'g> FusionGraph<'g> {
 
     /// Materializes the smallest value that the operand of a product repeats, if the product can then read it: an image
     /// with its border, of which the operand has overlapping windows. If the operand must be copied, the copy reads such
-    /// an image rather than look for its border in every window.
+    /// an image rather than look for its border in every window. Where products read uneven matrices it need not be.
     fn materialize_source(&mut self, input: Value) {
         if !self.is_recomputed(input.node) || self.strided(input).is_some() {
             return;
         }
         let numel = |value: Value| self.ir.ty(value).numel();
+        let least_repeats = if self.uneven_matrices { 1 } else { 2 };
         let (mut views, mut source) = (vec![], input);
         let (mut smallest, mut padded) = (None, None);
         while let NodeOp::View(view) = self.op(source.node) {
             if !self.is_recomputed(source.node) {
                 break;
             }
-            if matches!(view, View::Pad { .. }) && 2 * numel(source) <= numel(input) {
+            if matches!(view, View::Pad { .. }) && least_repeats * numel(source) <= numel(input) {
                 padded = padded.or(Some(source));
             }
             views.insert(0, (view, self.ir.ty(source).extents()));
             source = self.ir.nodes[source.node].inputs[0];
             let shapes = views.iter().map(|(view, shape)| (*view, &shape[..]));
             let access = through(&self.ir.ty(source).extents(), shapes);
-            let is_strided = access.levels.len() == 1 && access.levels[0].guards.is_empty();
+            let is_strided = is_one_level(&access);
             if is_strided && numel(source) < smallest.map_or(numel(input), numel) {
                 smallest = Some(source);
             }
@@ -198,6 +203,11 @@ impl<'g> FusionGraph<'g> {
     /// A value as a strided window on a buffer, if it consists of views over a materialized value or an input: the buffer,
     /// and one axis per axis of the value.
     pub fn strided(&self, value: Value) -> Option<(Value, Access)> {
+        self.view_of(value).filter(|(_, access)| is_one_level(access))
+    }
+
+    /// The buffer that a value consists of views over, and the map from the value's elements to the buffer's.
+    fn view_of(&self, value: Value) -> Option<(Value, Access)> {
         let mut chain = vec![];
         let mut base = value;
         while self.is_recomputed(base.node) {
@@ -206,7 +216,23 @@ impl<'g> FusionGraph<'g> {
             base = self.ir.nodes[base.node].inputs[0];
         }
         let access = through(&self.ir.ty(base).extents(), chain.iter().rev().map(|(v, s)| (*v, &s[..])));
-        (access.levels.len() == 1 && access.levels[0].guards.is_empty()).then_some((base, access))
+        Some((base, access))
+    }
+
+    /// The right operand of a matmul as an uneven matrix on a buffer, if the device reads such matrices of its type: the
+    /// buffer, the offset of the first element, and the axes.
+    pub fn uneven_right(&self, node: NodeId) -> Option<(Value, i64, UnevenAxes)> {
+        let value = self.ir.nodes[node].inputs[1];
+        let ty = self.ir.ty(value);
+        if !self.uneven_matrices || !ty.dtype.is_float() || ty.dtype.accumulator() != ty.dtype {
+            return None;
+        }
+        let (buffer, access) = self.view_of(value)?;
+        let (offset, by_axis) = access.axes_by_axis(&ty.extents())?;
+        let OperandAxes { batch, free, contracted } = operand_axes(matmul_spec(self.ir, node), 1, ty.rank());
+        let [batch, columns, rows] = [batch, free, contracted]
+            .map(|axes| axes.iter().flat_map(|&axis| by_axis[axis].clone()).collect());
+        Some((buffer, offset, UnevenAxes { batch, rows, columns }))
     }
 
     /// The buffer that holds a value dense and row-major: the value itself if it is materialized, or the one that it
@@ -266,6 +292,11 @@ impl<'g> FusionGraph<'g> {
             }
         }
     }
+}
+
+/// Whether a map is one level without guards.
+fn is_one_level(access: &Access) -> bool {
+    access.levels.len() == 1 && access.levels[0].guards.is_empty()
 }
 
 /// The view between the points of a node and those of its operand, if there is one: the index operand of a gather

@@ -31,7 +31,7 @@ pub use explain::NotFused;
 pub use kernel::attention::{AttentionBody, Source, Window};
 pub use kernel::body::{FusedBody, FusedInst, FusedOp, Reg};
 pub use kernel::loops::LoopBody;
-pub use kernel::matmul::{MatmulBody, MatrixOperand, Side, SideSum};
+pub use kernel::matmul::{MatmulBody, MatrixOperand, Side, SideSum, UnevenAxes};
 pub use kernel::operand::{Operand, Use};
 pub use kernel::row_fold::{RowConsumer, RowsBody};
 pub use kernel::scatter::ScatterBody;

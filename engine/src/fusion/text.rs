@@ -1,9 +1,10 @@
 //! Kernels as text.
 
+use super::access::Axis;
 use super::domain::Class;
 use super::kernel::attention::AttentionBody;
 use super::kernel::body::{FusedBody, FusedInst, FusedOp};
-use super::kernel::matmul::{MatmulBody, MatrixOperand, Side};
+use super::kernel::matmul::{MatmulBody, MatrixOperand, Side, UnevenAxes};
 use super::kernel::operand::Use;
 use super::kernel::scatter::ScatterBody;
 use super::kernel::{Kernel, KernelBody};
@@ -83,7 +84,10 @@ fn matmul_lines(body: &MatmulBody) -> Vec<String> {
     let mut lines = vec![
         format!("batch {} m {} n {} k {} {}", body.batch, body.m, body.n, body.k, body.dtype),
         format!("lhs {}", matrix(&body.lhs)),
-        format!("rhs {}", matrix(&body.rhs)),
+        match &body.uneven {
+            None => format!("rhs {}", matrix(&body.rhs)),
+            Some(axes) => format!("rhs @{} + {} {}", body.rhs.operand, body.rhs.offset, uneven_text(axes)),
+        },
     ];
     for sum in &body.side_sums {
         let side = if sum.side == Side::Lhs { "lhs" } else { "rhs" };
@@ -96,6 +100,13 @@ fn matmul_lines(body: &MatmulBody) -> Vec<String> {
     }
     lines.extend(lines_of(&body.epilogue));
     lines
+}
+
+/// The axes of an uneven matrix, each as `extent:stride`, in the order batch, rows, columns.
+fn uneven_text(UnevenAxes { batch, rows, columns }: &UnevenAxes) -> String {
+    let axis = |axis: &Axis| format!("{}:{}", axis.extent, axis.stride);
+    let axes = |axes: &[Axis]| axes.iter().map(axis).collect::<Vec<_>>().join(", ");
+    format!("axes [{}] [{}] [{}]", axes(batch), axes(rows), axes(columns))
 }
 
 fn attention_lines(body: &AttentionBody) -> Vec<String> {

@@ -10,7 +10,8 @@ pub fn max_pool() -> OpForm {
         .expand(|b, call| {
             let windows = checked(fitting("max_pool", b.ty(call.inputs[0]), call.attrs));
             let x = unfolded(b, call.inputs[0], &windows, f64::NEG_INFINITY);
-            vec![b.reduce(Monoid::Max, x, &places(LEAD, windows.len()))]
+            let (x, places) = by_place(b, x, LEAD, windows.len());
+            vec![b.reduce(Monoid::Max, x, &places)]
         })
         .example(
             "an image in windows of 2",
@@ -92,7 +93,16 @@ fn fitting(op: &str, x: &Type, attrs: &Attrs) -> Result<Vec<Windows>, TypeIssue>
 
 fn sums(b: &mut Builder, x: Value, windows: &[Windows], lead: usize) -> Value {
     let x = unfolded(b, x, windows, 0.0);
-    b.sum(x, &places(lead, windows.len()))
+    let (x, places) = by_place(b, x, lead, windows.len());
+    b.sum(x, &places)
+}
+
+/// Windows `[…, windows, size, windows, size]` as `[…, size, size, windows, windows]`, and the axes of the sizes. The
+/// places of a window are few, so the reduction runs over long rows of windows, place by place.
+fn by_place(b: &mut Builder, x: Value, lead: usize, n: usize) -> (Value, Vec<usize>) {
+    let counts = (0..n).map(|i| lead + 2 * i);
+    let perm: Vec<usize> = (0..lead).chain(places(lead, n)).chain(counts).collect();
+    (b.permute(x, &perm), (lead..lead + n).collect())
 }
 
 /// How many elements each window has without padding, in the shape of `like`.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attention;
+mod convolution;
 mod indices;
 mod matmuls;
 mod rows;

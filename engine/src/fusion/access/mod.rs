@@ -182,6 +182,34 @@ impl Access {
         Some(strides)
     }
 
+    /// The offset and, for each axis of a domain of these extents, the axes that it consists of, outermost first. None if
+    /// there are guards, if two levels do not join, or if an axis ends within one of the domain's.
+    pub fn axes_by_axis(&self, extents: &[usize]) -> Option<(i64, Vec<Vec<Axis>>)> {
+        let access = self.normalized();
+        let [level] = &access.levels[..] else { return None };
+        if !level.guards.is_empty() || extents.contains(&0) {
+            return None;
+        }
+        let mut rest = level.axes.clone();
+        let mut by_axis = vec![vec![]; extents.len()];
+        for (axes, &extent) in by_axis.iter_mut().zip(extents).rev() {
+            let mut left = extent;
+            while left > 1 {
+                let Axis { extent, stride } = rest.pop()?;
+                let taken = extent.min(left);
+                if extent % taken != 0 || left % taken != 0 {
+                    return None;
+                }
+                if taken < extent {
+                    rest.push(Axis { extent: extent / taken, stride: stride * taken as i64 });
+                }
+                axes.insert(0, Axis { extent: taken, stride });
+                left /= taken;
+            }
+        }
+        Some((level.offset, by_axis))
+    }
+
     /// Whether point `i` reads element `i` for all of `n` points.
     pub fn is_identity(&self, n: usize) -> bool {
         let access = self.normalized();

@@ -6,7 +6,7 @@ use crate::fusion::domain::Domain;
 use crate::fusion::graph::FusionGraph;
 use crate::fusion::groups::{FusionGroups, Group};
 use crate::fusion::kernel::KernelBody;
-use crate::fusion::kernel::matmul::{MatmulBody, MatrixOperand, SideSum};
+use crate::fusion::kernel::matmul::{MatmulBody, MatrixOperand, SideSum, UnevenAxes};
 use crate::fusion::kernel::operand::Operand;
 use crate::fusion::kernel::row_fold::{RowConsumer, RowsBody};
 use crate::fusion::legality::side_of;
@@ -26,7 +26,7 @@ pub fn build(
     let graph = groups.graph;
     let (batch, m, n, k) = matmul_extents(graph.ir, anchor);
     let mut builder = BodyBuilder::new(graph, inside, Some(anchor), domain);
-    let [lhs, rhs] = [0, 1].map(|side| matrix(graph, &mut builder, anchor, side));
+    let [(lhs, _), (rhs, uneven)] = [0, 1].map(|side| matrix(graph, &mut builder, anchor, side));
     let nodes_at =
         |at: Place| group.members.iter().filter(move |member| member.1 == at).map(|member| member.0);
     let folded = nodes_at(Place::Fold).next();
@@ -44,7 +44,7 @@ pub fn build(
         operands.push(Operand::write(graph.ir, Value::of(node)));
     }
     let dtype = graph.ir.ty(graph.ir.nodes[anchor].inputs[0]).dtype;
-    let body = MatmulBody { batch, m, n, k, lhs, rhs, dtype, epilogue, side_sums, rows };
+    let body = MatmulBody { batch, m, n, k, lhs, rhs, uneven, dtype, epilogue, side_sums, rows };
     (KernelBody::Matmul(body), operands)
 }
 
@@ -58,19 +58,28 @@ fn rows_body(graph: &Graph, node: NodeId, shape: [usize; 3], operands: &mut Vec<
 }
 
 /// An operand in canonical form. Simplified matmuls have at most one axis of each role, or axes that run on from each
-/// other.
-fn matrix(graph: &FusionGraph, builder: &mut BodyBuilder, node: NodeId, side: usize) -> MatrixOperand {
+/// other. Other right operands are uneven, and their axes come beside them.
+fn matrix(
+    graph: &FusionGraph,
+    builder: &mut BodyBuilder,
+    node: NodeId,
+    side: usize,
+) -> (MatrixOperand, Option<UnevenAxes>) {
     let value = graph.ir.nodes[node].inputs[side];
-    let window = graph.strided(value);
-    let (buffer, window) =
-        window.unwrap_or_else(|| crate::bug!("operand of `{}` is not strided", graph.ir.nodes[node].name()));
+    let Some((buffer, window)) = graph.strided(value) else {
+        let uneven = (side == 1).then(|| graph.uneven_right(node)).flatten();
+        let (buffer, offset, axes) = uneven
+            .unwrap_or_else(|| crate::bug!("operand of `{}` is no matrix", graph.ir.nodes[node].name()));
+        let matrix = MatrixOperand { operand: builder.read(buffer), offset, batch: 0, row: 0, col: 0 };
+        return (matrix, Some(axes));
+    };
     let level = &window.levels[0];
     let rank = graph.ir.ty(value).rank();
     let OperandAxes { batch, free, contracted } = operand_axes(matmul_spec(graph.ir, node), side, rank);
     let [batch, free, contracted] =
         [batch, free, contracted].map(|axes| joint_stride(axes.into_iter().map(|axis| level.axes[axis])));
     let (row, col) = if side == 0 { (free, contracted) } else { (contracted, free) };
-    MatrixOperand { operand: builder.read(buffer), offset: level.offset, batch, row, col }
+    (MatrixOperand { operand: builder.read(buffer), offset: level.offset, batch, row, col }, None)
 }
 
 fn joint_stride(axes: impl Iterator<Item = Axis>) -> i64 {

@@ -2,6 +2,7 @@
 
 use super::body::FusedBody;
 use super::row_fold::RowsBody;
+use crate::fusion::access::Axis;
 use crate::ir::DType;
 
 /// A matrix operand: element `(b, i, j)` lies at `offset + b·batch + i·row + j·col`.
@@ -17,6 +18,19 @@ pub struct MatrixOperand {
     pub row: i64,
     /// Stride of the second matrix axis (k of the left, n of the right).
     pub col: i64,
+}
+
+/// The axes of a right matrix whose rows or columns are not evenly spaced: the windows of an image, which an implicit GEMM
+/// reads where they lie. Element `(b, i, j)` lies at the operand's offset, plus its coordinates on these axes times their
+/// strides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UnevenAxes {
+    /// The axes of the batch, outermost first.
+    pub batch: Vec<Axis>,
+    /// The axes of k.
+    pub rows: Vec<Axis>,
+    /// The axes of n.
+    pub columns: Vec<Axis>,
 }
 
 /// The matrix that a side sum reduces along the contracted axis.
@@ -52,6 +66,8 @@ pub struct MatmulBody {
     pub lhs: MatrixOperand,
     /// Right matrix.
     pub rhs: MatrixOperand,
+    /// The axes of the right matrix if it is uneven; its strides are 0 then.
+    pub uneven: Option<UnevenAxes>,
     /// Element type of the matrices.
     pub dtype: DType,
     /// Runs at each of the `batch · m · n` points (domain `outer = batch · m`, `row = n`, `inner = 1`), reads the

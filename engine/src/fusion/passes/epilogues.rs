@@ -48,7 +48,8 @@ impl FusionPass for Epilogues {
 }
 
 /// Adds the chain of maps that starts at a matmul. A chain that ends at a map that cannot join is left to that map's
-/// kernel: a part of it would save no bytes.
+/// kernel: a part of it would save no bytes. A map that reads the chain's elements at other points, such as the border of
+/// an image, takes no part of it either way.
 fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
     let before = groups.groups[id].clone();
     let mut taken: Vec<(usize, Group)> = vec![];
@@ -57,6 +58,9 @@ fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
         let from = groups.group_of[next].unwrap_or(id);
         // The map is the only reader of the chain, so no third kernel stands between them.
         if !groups.groups[from].is_single() || can_join_neighbour(groups, id, from).is_err() {
+            if moves_elements(groups, end, next) {
+                break;
+            }
             taken.into_iter().for_each(|(from, group)| groups.replace(from, group));
             groups.groups[id] = before;
             return;
@@ -67,6 +71,13 @@ fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
     }
     groups.fuel -= (end != anchor) as usize;
     taken.iter().for_each(|&(from, _)| groups.order.merge(&[from, id], id));
+}
+
+/// Whether a map reads a node at points other than its own.
+fn moves_elements(groups: &FusionGroups, node: NodeId, map: NodeId) -> bool {
+    let edges = groups.graph.edges[map].iter().filter(|edge| edge.producer.node == node);
+    let n_points = groups.graph.numel(map);
+    edges.into_iter().any(|edge| edge.indexed || !edge.access.is_identity(n_points))
 }
 
 /// The map that alone uses a node. A chain ends at the border of a node with `fuse: Never`.

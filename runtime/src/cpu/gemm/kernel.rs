@@ -7,21 +7,22 @@ use super::super::simd::isa::{Float, Isa, Kernel, dispatch};
 use super::super::simd::lanes::Lanes;
 use super::matrix::{Matrix, TileMut};
 use super::tiles::{MAX_ROWS, STRIP};
+use super::uneven::Right;
 
 /// Longest run along the contracted axis between two visits to the output.
 const RUN: usize = 256;
 
-/// The packed strip of B and a register block at the edge; one for each worker.
+/// The packed strip of B, with room for a vector behind it, and a register block at the edge; one for each worker.
 #[repr(align(64))]
 pub struct Scratch<T> {
-    strip: [T; RUN * STRIP],
+    strip: [T; (RUN + 1) * STRIP],
     edge: [T; MAX_ROWS * STRIP],
 }
 
 impl<T: Float> Scratch<T> {
     /// Scratch memory for one worker.
     pub fn new() -> Box<Scratch<T>> {
-        Box::new(Scratch { strip: [T::default(); RUN * STRIP], edge: [T::default(); MAX_ROWS * STRIP] })
+        Box::new(Scratch { strip: [T::default(); (RUN + 1) * STRIP], edge: [T::default(); MAX_ROWS * STRIP] })
     }
 }
 
@@ -31,9 +32,16 @@ impl<T: Float> Scratch<T> {
 ///
 /// # Panics
 /// If shapes differ.
-pub fn gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Matrix<T>, out: &mut TileMut<T>) {
-    assert_eq!((a.n_rows, b.n_columns, a.n_columns), (out.n_rows, out.n_columns, b.n_rows));
-    if b.n_rows == 0 {
+pub fn gemm_tile<'a, T: Float>(
+    scratch: &mut Scratch<T>,
+    a: Matrix<'a, T>,
+    b: impl Into<Right<'a, T>>,
+    out: &mut TileMut<T>,
+) {
+    let b = b.into();
+    let [k, n] = b.shape();
+    assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
+    if k == 0 {
         (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(T::default()));
     }
     dispatch(TileKernel { scratch, a, b, out });
@@ -43,7 +51,7 @@ pub fn gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Matrix<T>,
 pub(super) struct TileKernel<'a, 'b, T> {
     pub scratch: &'a mut Scratch<T>,
     pub a: Matrix<'a, T>,
-    pub b: Matrix<'a, T>,
+    pub b: Right<'a, T>,
     pub out: &'a mut TileMut<'b, T>,
 }
 
@@ -58,7 +66,7 @@ impl<T: Float> Kernel for TileKernel<'_, '_, T> {
 impl<T: Float> TileKernel<'_, '_, T> {
     #[inline(always)]
     fn run_lanes<V: Lanes<Scalar = T>>(mut self) {
-        let (n, k) = (self.out.n_columns, self.b.n_rows);
+        let (n, k) = (self.out.n_columns, self.a.n_columns);
         for column in (0..n).step_by(2 * V::N) {
             let n_columns = (n - column).min(2 * V::N);
             for depth in (0..k).step_by(RUN) {
@@ -72,8 +80,12 @@ impl<T: Float> TileKernel<'_, '_, T> {
     /// Packs a strip of B, padded with zeros to whole vectors.
     #[inline(always)]
     fn copy_strip<V: Lanes<Scalar = T>>(&mut self, strip: Strip) {
-        let b =
-            self.b.part(strip.depth..strip.depth + strip.run, strip.column..strip.column + strip.n_columns);
+        let rows = strip.depth..strip.depth + strip.run;
+        let columns = strip.column..strip.column + strip.n_columns;
+        let b = match self.b {
+            Right::Even(b) => b.part(rows, columns),
+            Right::Uneven(b) => return b.pack::<V>(rows, columns, &mut self.scratch.strip),
+        };
         let rows = self.scratch.strip.chunks_exact_mut(2 * V::N).take(strip.run);
         if b.row_stride == 1 && strip.n_columns == 2 * V::N {
             return copy_transposed(b, &mut self.scratch.strip, 2 * V::N);

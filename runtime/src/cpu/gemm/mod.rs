@@ -5,12 +5,14 @@
 //! [`Scratch`].
 //!
 //! Inside a tile a strip of columns of B, two vectors wide, is packed for a run of up to 256 rows. It stays in the L1
-//! cache while register blocks of up to 8 rows of A pass over it.
+//! cache while register blocks of up to 8 rows of A pass over it. Packing a strip of windows of an image reads them from
+//! the image, so a convolution is an implicit GEMM.
 
 mod kernel;
 mod matrix;
 mod row_products;
 mod tiles;
+mod uneven;
 
 #[cfg(test)]
 mod tests;
@@ -19,3 +21,4 @@ pub use kernel::{Scratch, gemm_tile};
 pub use matrix::{Matrix, TileMut};
 pub(super) use row_products::{Rows, scores_of_row, weighted_sum};
 pub use tiles::Tiles;
+pub use uneven::{Offsets, Right};

@@ -28,7 +28,7 @@ fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
     let mut out = vec![f32::NAN; a.n_rows * b.n_columns];
     let mut tile = TileMut::new(&mut out, a.n_rows, b.n_columns, b.n_columns);
     let scratch = &mut *Scratch::new();
-    dispatch_on(level, TileKernel { scratch, a, b, out: &mut tile });
+    dispatch_on(level, TileKernel { scratch, a, b: b.into(), out: &mut tile });
     out
 }
 

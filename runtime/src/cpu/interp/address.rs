@@ -3,6 +3,7 @@
 use super::span::Span;
 use engine_core::fusion::{Access, Axis, Level};
 use engine_core::ir::Literal;
+use std::ops::Range;
 
 /// The elements of consecutive points.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,17 +101,47 @@ impl Address {
     pub fn walk(&self, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
         match &self.access.levels[..] {
             [level] if level.axes.len() <= MAX_AXES => walk_level(level, start, len, emit),
-            _ => {
-                for at in 0..len {
-                    let stretch = match self.access.at(start + at) {
-                        Ok(first) => Stretch::Elements { first, stride: 0 },
-                        Err(fill) => Stretch::Fill(fill),
-                    };
-                    emit(at, 1, stretch);
-                }
-            }
+            levels => walk_levels(levels, [start as i64, 1], 0..len, &mut emit),
         }
     }
+}
+
+/// Walks the indices `first`, `first + stride`, … of the first of some levels through all of them, as the points `points`
+/// of a block.
+fn walk_levels(
+    levels: &[Level],
+    [first, stride]: [i64; 2],
+    points: Range<usize>,
+    emit: &mut impl FnMut(usize, usize, Stretch),
+) {
+    let Some((level, rest)) = levels.split_first() else {
+        return emit(points.start, points.len(), Stretch::Elements { first, stride });
+    };
+    let along = level.axes.last().map_or(0, |axis| axis.stride);
+    let mut at = points.start;
+    while at < points.end {
+        let index = first + (at - points.start) as i64 * stride;
+        let count = run_length(level, index, stride).min(points.end - at);
+        match level.at(index as usize) {
+            Ok(element) => walk_levels(rest, [element, stride * along], at..at + count, emit),
+            Err(fill) => emit(at, count, Stretch::Fill(fill)),
+        }
+        at += count;
+    }
+}
+
+/// How many indices from one on, `stride` apart, lie on one run of the last axis and on one side of its guards' bounds.
+fn run_length(level: &Level, index: i64, stride: i64) -> usize {
+    let Some(last) = level.axes.len().checked_sub(1).filter(|_| stride != 0) else { return usize::MAX };
+    let extent = level.axes[last].extent as i64;
+    let coordinate = index % extent;
+    let guards = level.guards.iter().filter(|guard| guard.axis == last);
+    let bounds = guards.flat_map(|guard| [guard.low as i64, guard.high as i64]).chain([0, extent]);
+    let steps = bounds.filter_map(|bound| match stride > 0 {
+        true => (bound > coordinate).then(|| (bound - coordinate + stride - 1) / stride),
+        false => (bound <= coordinate).then(|| (coordinate - bound) / -stride + 1),
+    });
+    steps.min().map_or(1, |steps| steps as usize)
 }
 
 fn walk_level(level: &Level, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
@@ -241,6 +272,24 @@ mod tests {
         assert_walks_like_it_reads(&permuted.then(&View::Reshape, &[120]), 120);
         let row = Access::dense(&[6]).then(&View::Broadcast { axes: vec![1] }, &[7, 6]);
         assert_walks_like_it_reads(&row, 42);
+    }
+
+    #[test]
+    fn windows_over_a_border_are_walked_as_they_are_read() {
+        for (step, dilation) in [(1, 1), (2, 1), (3, 1), (1, 2), (2, 3)] {
+            let pad = View::Pad { low: vec![0, 1], high: vec![0, 2], fill: Literal::Int(7) };
+            let padded = Access::dense(&[4, 11]).then(&pad, &[4, 14]);
+            let count = (14 - 2 * dilation - 1) / step + 1;
+            let window = View::Window { axis: 1, step, dilation };
+            let windows = padded.then(&window, &[4, count, 3]);
+            assert_walks_like_it_reads(&windows, 12 * count);
+            let by_place = windows.then(&View::Permute { perm: vec![0, 2, 1] }, &[4, 3, count]);
+            assert_walks_like_it_reads(&by_place, 12 * count);
+            let start = vec![3, 0, count - 1];
+            let back = by_place.then(&View::Slice { start, step: vec![-1, 1, -1] }, &[4, 3, count]);
+            assert_walks_like_it_reads(&back, 12 * count);
+            assert_walks_like_it_reads(&back.then(&View::Reshape, &[12 * count]), 12 * count);
+        }
     }
 
     proptest! {

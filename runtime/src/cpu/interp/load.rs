@@ -131,6 +131,10 @@ fn read_stretch<T: Copy + Default>(elements: &[T], first: i64, stride: i64, out:
     match (is_inside, stride) {
         (true, 0) => out.fill(elements[first as usize]),
         (true, 1) => out.copy_from_slice(&elements[first as usize..][..out.len()]),
+        (true, 2..) => {
+            let elements = elements[first as usize..].iter().step_by(stride as usize);
+            out.iter_mut().zip(elements).for_each(|(out, element)| *out = *element);
+        }
         _ => {
             for (i, out) in out.iter_mut().enumerate() {
                 let element = usize::try_from(first + i as i64 * stride).ok();

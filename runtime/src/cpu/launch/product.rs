@@ -1,6 +1,6 @@
 //! The product of a matmul and its epilogue, tile by tile.
 
-use super::super::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
+use super::super::gemm::{Matrix, Offsets, Right, Scratch, TileMut, Tiles, gemm_tile};
 use super::super::interp::{
     Buffer, Frame, Layout, Program, ScratchSize, Sharing, Span, Spread, View, Worker, cast, compile,
     row_pitch, with_type,
@@ -34,6 +34,8 @@ pub struct Product {
     uniforms: Memory,
     /// Dense copies of half-precision operands, in f32.
     wide: Option<[Memory; 2]>,
+    /// The offsets of an uneven right operand, which is never of half precision.
+    uneven: Option<Offsets>,
 }
 
 /// A tile of a product.
@@ -65,7 +67,8 @@ impl Product {
             false => Some([Memory::new(4 * body.batch * m * k)?, Memory::new(4 * body.batch * k * n)?]),
         };
         let uniforms = Memory::new(8 * epilogue.n_uniforms)?;
-        Ok(Product { body: body.clone(), dtype, tiles, epilogue, uniforms, wide })
+        let uneven = body.uneven.as_ref().map(|axes| Offsets::new(body.rhs.offset, axes));
+        Ok(Product { body: body.clone(), dtype, tiles, epilogue, uniforms, wide, uneven })
     }
 
     /// The scratch that a worker needs.
@@ -121,8 +124,7 @@ impl Product {
         // SAFETY: the caller's.
         unsafe {
             let a = self.matrix::<T>(buffers, Side::Lhs, tile.batch).part(tile.rows.clone(), 0..self.body.k);
-            let b =
-                self.matrix::<T>(buffers, Side::Rhs, tile.batch).part(0..self.body.k, tile.columns.clone());
+            let b = self.right::<T>(buffers, tile.batch, tile.columns.clone());
             let mut out = TileMut::from_raw(out, tile.rows.len(), tile.columns.len(), row_stride);
             gemm_tile(scratch, a, b, &mut out);
         }
@@ -186,7 +188,28 @@ impl Product {
 
     // ---- Operands.
 
-    /// One matrix of an operand, in the accumulator type.
+    /// Some columns of one right matrix.
+    ///
+    /// # Safety
+    /// As for [`Product::matrix`].
+    unsafe fn right<'a, T>(
+        &'a self,
+        buffers: &[Buffer],
+        batch: usize,
+        columns: Range<usize>,
+    ) -> Right<'a, T> {
+        let Some(offsets) = &self.uneven else {
+            // SAFETY: the caller's.
+            let matrix = unsafe { self.matrix::<T>(buffers, Side::Rhs, batch) };
+            return matrix.part(0..self.body.k, columns).into();
+        };
+        let Buffer { start, len, .. } = buffers[self.body.rhs.operand];
+        // SAFETY: the caller's: the buffer holds `len` elements of this type.
+        let data = unsafe { std::slice::from_raw_parts(start.cast::<T>(), len) };
+        offsets.matrix(data, batch, columns)
+    }
+
+    /// One matrix of an operand with strides, in the accumulator type.
     ///
     /// # Safety
     /// The buffers must be those of the kernel, and no worker may write the operand meanwhile.
