@@ -19,6 +19,8 @@ mod generate;
 mod offline;
 #[path = "stages/optimizers.rs"]
 mod optimizers;
+#[path = "stages/predictor.rs"]
+mod predictor;
 #[path = "common/present.rs"]
 mod present;
 #[path = "stages/random.rs"]

@@ -29,16 +29,16 @@ const SPINS: &str = r#"(
 
 const SHOWN: [&str; 9] = ["b", "j", "s", "start", "energy", "moments", "pair", "gradient", "gradient_j"];
 
-type Outputs = IndexMap<String, HostTensor>;
+pub(super) type Outputs = IndexMap<String, HostTensor>;
 
 /// All elements of some nodes.
-fn run_on(device: &Arc<dyn Device>, text: &str, names: &[&str]) -> Outputs {
+pub(super) fn run_on(device: &Arc<dyn Device>, text: &str, names: &[&str]) -> Outputs {
     let device = Arc::clone(device);
     let names: Vec<Arc<str>> = names.iter().map(|&name| name.into()).collect();
     offline::session(text, device, Options::default()).run(&names, &IndexMap::new()).unwrap()
 }
 
-fn of(outputs: &Outputs, name: &str) -> Vec<f64> {
+pub(super) fn of(outputs: &Outputs, name: &str) -> Vec<f64> {
     outputs[name].to_f64()
 }
 
