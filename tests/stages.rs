@@ -25,6 +25,8 @@ mod predictor;
 mod present;
 #[path = "stages/random.rs"]
 mod random;
+#[path = "stages/residuals.rs"]
+mod residuals;
 #[path = "stages/state.rs"]
 mod state;
 

@@ -2,6 +2,7 @@
 
 use super::energy::{of, run_on};
 use super::present::{cpu, gpus};
+use super::refused;
 use engine::runtime::device::Device;
 use std::sync::Arc;
 
@@ -214,4 +215,197 @@ fn a_rollout_of_the_ensemble_is_that_of_its_formulas() {
 #[test]
 fn a_long_rollout_is_a_loop_with_the_same_states() {
     check_rollout(&cpu(2), 150);
+}
+
+/// A sequence of six steps of two rows by the step, by gates in the order of `GRU`, and by the head's own input.
+const SEQUENCE: &str = r#"(
+    seed: 3,
+    dims: {"H": 3, "T": 6, "I": 2},
+    params: {
+        "u": (type: "f32[H, 3 * H]", init: Normal(0, 0.7)),
+        "h": (type: "f32[2, H]", init: Normal(0, 1)),
+        "z": (type: "f32[2, T, 3 * H]", init: Normal(0, 1)),
+        "v": (type: "f32[H, 3 * H]", init: Normal(0, 0.7)),
+        "w": (type: "f32[I + H, 3 * H]", init: Normal(0, 0.7)),
+        "x": (type: "f32[2, I]", init: Normal(0, 1)),
+    },
+    functions: {
+        "turned": (
+            summary: "The gates r, -k and n of k, r and n.",
+            inputs: ["g"],
+            nodes: {"k": "slice(g, axis=-1, stop=H)", "r": "slice(g, axis=-1, start=H, stop=2 * H)"},
+            output: "concat(r, -k, slice(g, axis=-1, start=2 * H), axis=-1)",
+        ),
+    },
+    nodes: {
+        "y": "gru_update_step(h, z, u, over=1)",
+        "other": "gru_reset_step(h, turned(z), turned(u), zeros(shape=[3 * H]), over=1)",
+        "first": "select(z, axis=1, index=0)",
+        "closed": "gru_closed_step(h, zeros(shape=[2, T]), first, v, u, over=1)",
+        "cell": "gru_update_cell(h, x, w, zeros(shape=[3 * H]) + 0.5)",
+        "loss": "sum(square(y))",
+    },
+    stages: {"go": Run(
+        outputs: ["u", "h", "z", "v", "w", "x", "y", "other", "closed", "cell", "d.u", "d.h", "d.z"], loss: "loss",
+    )},
+)"#;
+
+/// The outputs of the stage of a pipeline.
+fn outputs(text: &str) -> impl Fn(&str) -> Vec<f64> + use<> {
+    let outputs = super::run(text).unwrap().outputs;
+    move |name| outputs[name].values.to_f64()
+}
+
+/// All states of both rows; `sums` gives those of a step from the row, the step and the state.
+fn states(h: &[f64], u: &[f64], sums: impl Fn(usize, usize, &[f64]) -> Vec<f64>) -> Vec<f64> {
+    let mut all = vec![];
+    for row in 0..2 {
+        let mut h = h[3 * row..][..3].to_vec();
+        for t in 0..6 {
+            h = step(&h, &sums(row, t, &h), u);
+            all.extend_from_slice(&h);
+        }
+    }
+    all
+}
+
+#[test]
+fn sequences_of_steps_are_those_of_their_formulas() {
+    let value = outputs(SEQUENCE);
+    let (h, z, u, v) = (value("h"), value("z"), value("u"), value("v"));
+    let given = |row: usize, t: usize, _: &[f64]| z[(6 * row + t) * 9..][..9].to_vec();
+    assert_close("y", &value("y"), &states(&h, &u, given));
+    assert_close("other", &value("other"), &value("y"));
+    let predicted = |row: usize, _: usize, h: &[f64]| {
+        product(h, &v, 9, 0, 9).iter().zip(&z[54 * row..]).map(|(a, b)| a + b).collect()
+    };
+    assert_close("closed", &value("closed"), &states(&h, &u, predicted));
+    let (x, w) = (value("x"), value("w"));
+    let cell = (0..2).flat_map(|row| {
+        let z: Vec<f64> = product(&x[2 * row..][..2], &w[..18], 9, 0, 9).iter().map(|z| z + 0.5).collect();
+        step(&h[3 * row..][..3], &z, &w[18..])
+    });
+    assert_close("cell", &value("cell"), &cell.collect::<Vec<f64>>());
+}
+
+/// Central differences of the sum of squares of all states.
+#[test]
+fn the_gradient_goes_back_through_all_steps() {
+    let value = outputs(SEQUENCE);
+    let given = [value("u"), value("h"), value("z")];
+    let loss = |given: &[Vec<f64>; 3]| {
+        let sums = |row: usize, t: usize, _: &[f64]| given[2][(6 * row + t) * 9..][..9].to_vec();
+        states(&given[1], &given[0], sums).iter().map(|y| y * y).sum::<f64>()
+    };
+    for (operand, name) in ["d.u", "d.h", "d.z"].into_iter().enumerate() {
+        let slope = |at: usize| {
+            let moved = |by: f64| {
+                let mut given = given.clone();
+                given[operand][at] += by;
+                loss(&given)
+            };
+            (moved(1e-5) - moved(-1e-5)) / 2e-5
+        };
+        assert_close(name, &value(name), &(0..given[operand].len()).map(slope).collect::<Vec<f64>>());
+    }
+}
+
+/// The gradient of hard draws is that of the soft ones: y·(g - Σ g·y) / tau.
+#[test]
+fn draws_of_categories_have_a_straight_through_gradient() {
+    let value = outputs(
+        r#"(
+        seed: 8,
+        params: {
+            "logits": (type: "f32[2, 3, 4]", init: Normal(0, 1)), "g": (type: "f32[2, 3, 4]", init: Normal(0, 1)),
+            "noise": (type: "f32[2, 3, 4]", init: Uniform(0.01, 0.99)),
+        },
+        nodes: {"s": "categorical_state(logits, noise, tau=0.5)", "loss": "sum(s * g)"},
+        stages: {"go": Run(outputs: ["logits", "g", "noise", "s", "d.logits"], loss: "loss")},
+    )"#,
+    );
+    let (logits, g, noise) = (value("logits"), value("g"), value("noise"));
+    let mut expected = vec![];
+    for at in (0..24).step_by(4) {
+        let weights: Vec<f64> =
+            (at..at + 4).map(|i| ((logits[i] - (-noise[i].ln()).ln()) / 0.5).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let mean: f64 = (0..4).map(|k| g[at + k] * weights[k] / total).sum();
+        expected.extend((0..4).map(|k| weights[k] / total * (g[at + k] - mean) / 0.5));
+    }
+    assert_close("d.logits", &value("d.logits"), &expected);
+    assert!(value("s").chunks(4).all(|row| row.iter().sum::<f64>() == 1.0 && row.contains(&1.0)));
+}
+
+#[test]
+fn statistics_of_the_ensemble_and_metrics_of_a_rollout() {
+    let value = outputs(
+        r#"(
+        nodes: {
+            // Two members, four steps, one training.
+            "losses": "reshape(cast(arange(stop=8), dtype=f32) ** 2.0, shape=[2, 4, 1])",
+            "s": "ensemble_statistics(losses)",
+            "m": "rollout_metrics(losses, stack(losses, losses * 0.75, axis=3))",
+            "errors": "full(shape=[64, 1], value=0.25)",
+            "few": "combined_confidence(s.confidence, errors, full(shape=[], value=9, dtype=i32))",
+            "many": "combined_confidence(s.confidence, errors, full(shape=[], value=10, dtype=i32))",
+        },
+        stages: {"go": Run(outputs: [
+            "s", "s.std", "s.sigma", "s.low", "s.high", "s.confidence",
+            "m", "m.norms", "m.variance", "m.smoothness", "few", "many",
+        ])},
+    )"#,
+    );
+    // Losses are 0 1 4 9 and 16 25 36 49.
+    let sigma = 20.0 * 1.2;
+    let confidence = 1.0 / (1.0 + sigma);
+    let expected: [(&str, &[f64]); 12] = [
+        ("s", &[8.0, 13.0, 20.0, 29.0]),
+        ("s.std", &[8.0, 12.0, 16.0, 20.0]),
+        ("s.sigma", &[sigma]),
+        ("s.low", &[29.0 - 2.0 * sigma]),
+        ("s.high", &[29.0 + 2.0 * sigma]),
+        ("s.confidence", &[confidence]),
+        ("m", &[1.0, 3.0, 5.0, 9.0, 11.0, 13.0]),
+        ("m.norms", &[0.0, 1.25, 5.0, 11.25, 20.0, 31.25, 45.0, 61.25]),
+        ("m.variance", &[12.25, 152.25]),
+        ("m.smoothness", &[2.0, 2.0]),
+        ("few", &[0.6 * confidence + 0.2]),
+        ("many", &[0.6 * confidence + 0.4 / 1.25]),
+    ];
+    expected.into_iter().for_each(|(name, expected)| assert_close(name, &value(name), expected));
+}
+
+#[test]
+fn wrong_widths_are_refused() {
+    let refusals = [
+        ("gru_update_step(f(2, 4), f(2, 8), f(4, 12))", "axis 1 of `z` is 8, not 12"),
+        ("gru_update_step(f(2, 4), f(2, 12), f(5, 12))", "axis 0 of `u` is 5, not 4"),
+        ("gru_update_cell(f(2, 4), f(2, 3), f(8, 12), f(12))", "axis 0 of `w` is 8, not 7"),
+        (
+            "ensemble_rollout(f(2, 3), f(5, 2, 4), f(4, 3, 12), f(5, 1, 12), f(5, 4, 12), steps=2)",
+            "axis 0 of `w` is 4, not 5",
+        ),
+        (
+            "ensemble_rollout(f(2, 3), f(5, 2, 4), f(5, 3, 12), f(5, 1, 12), f(5, 4, 12), steps=0)",
+            "the extent of the axis is a number from 1 on",
+        ),
+        ("categorical_state(f(2, 3, 4), f(2, 3, 5))", "axis 2 of `noise` is 5, not 4"),
+        ("reconstruct(f(3, 2), f(3), f(2, 4))", "axis 0 of `s` is 3, not 2"),
+        ("find_similar(f(1, 5), f(3, 4), step)", "axis 1 of `store` is 4, not 5"),
+        ("find_similar(f(1, 4), f(3, 4), step, n=4)", "`topk` of k = 4 from 3 elements"),
+        ("next_nodes(f(3), k=4)", "`topk` of k = 4 from 3 elements"),
+        (
+            "training_features(f(256, 2), f(64, 2), step, f(2, 3), f(2), f(2), f(2))",
+            "axis 1 of `moments` is 3, not 4",
+        ),
+    ];
+    for (call, expected) in refusals {
+        let mut parts = call.split("f(");
+        let first = parts.next().unwrap().to_string();
+        let call = parts.fold(first, |text, part| text + "zeros(shape=[" + &part.replacen(')', "])", 1));
+        let error =
+            refused(&format!("(nodes: {{\"y\": \"{call}\"}}, stages: {{\"go\": Run(outputs: [\"y\"])}})"));
+        assert!(error.contains(expected), "{call}: {error}");
+    }
 }
