@@ -193,7 +193,7 @@ fn attention_to_selected_keys_is_one_kernel() {
     "#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
 }
 
-/// Both products of a step take in all that follows them; after the last step, its states are also part of all states.
+/// Both products of a step take in all that follows them.
 #[test]
 fn a_step_of_the_ensemble_is_two_kernels() {
     for steps in [10, 50] {
@@ -204,12 +204,11 @@ fn a_step_of_the_ensemble_is_two_kernels() {
         let graph = stage::running(&pipeline, run.get::<RunStage>().unwrap(), &registry).unwrap();
         let compiled = compile(&graph, &registry, &Options::default());
         let kernels = compiled.plan.launches.iter().map(|launch| &compiled.plan.kernels[launch.kernel]);
-        let mut of_steps: Vec<&str> = kernels
-            .filter(|kernel| kernel.name.starts_with("states.4."))
-            .map(|kernel| kernel.kind())
-            .collect();
-        assert_eq!(of_steps.pop(), Some("map"));
-        assert_eq!(of_steps, vec!["matmul"; 2 * steps]);
+        let is_of_step = |kernel: &&Kernel| kernel.name.starts_with("states.4.") && kernel.kind() != "map";
+        assert_eq!(kernels.clone().filter(is_of_step).count(), 2 * steps);
+        // The states of all steps are put side by side, 16 at a time.
+        let maps = kernels.filter(|kernel| kernel.name.starts_with("states.4.") && kernel.kind() == "map");
+        assert_eq!(maps.count(), if steps > 16 { steps.div_ceil(16) } else { 0 });
     }
 }
 

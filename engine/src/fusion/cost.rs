@@ -101,7 +101,7 @@ impl CostModel {
     }
 
     /// Whether an epilogue over so many points is worth so many loads of tensors of the result's size, besides the
-    /// accumulator. A small result is launch-bound: any number of loads is.
+    /// accumulator. A small result is launch-bound, so any number of loads pays.
     pub fn epilogue_pays(&self, n_reads: usize, n_points: usize) -> bool {
         n_reads <= self.epilogue_reads || n_points <= self.launch_bound_elements
     }

@@ -47,8 +47,8 @@ impl FusionPass for Epilogues {
     }
 }
 
-/// Adds the chain of maps that starts at a matmul. A chain that ends at a map that cannot join is left to that map's
-/// kernel: a part of it would save no bytes.
+/// Adds the chain of maps that starts at a matmul. A chain that ends at a map over the same points that cannot join is
+/// left to that map's kernel: a part of it would save no bytes. A map over other points is a kernel of its own anyway.
 fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
     let before = groups.groups[id].clone();
     let mut taken: Vec<(usize, Group)> = vec![];
@@ -57,6 +57,9 @@ fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
         let from = groups.group_of[next].unwrap_or(id);
         // The map is the only reader of the chain, so no third kernel stands between them.
         if !groups.groups[from].is_single() || can_join_neighbour(groups, id, from).is_err() {
+            if groups.graph.numel(next) != groups.graph.numel(end) {
+                break;
+            }
             taken.into_iter().for_each(|(from, group)| groups.replace(from, group));
             groups.groups[id] = before;
             return;
