@@ -193,6 +193,25 @@ fn attention_to_selected_keys_is_one_kernel() {
     "#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
 }
 
+/// Both products of a step take in all that follows them.
+#[test]
+fn a_step_of_the_ensemble_is_two_kernels() {
+    for steps in [10, 50] {
+        let text =
+            include_str!("../graphs/rssm_rollout.ron").replace("\"T\": 10", &format!("\"T\": {steps}"));
+        let (pipeline, registry) = parse("rssm_rollout.ron", text);
+        let run = pipeline.stages.iter().find(|stage| &*stage.name == "predict").unwrap();
+        let graph = stage::running(&pipeline, run.get::<RunStage>().unwrap(), &registry).unwrap();
+        let compiled = compile(&graph, &registry, &Options::default());
+        let kernels = compiled.plan.launches.iter().map(|launch| &compiled.plan.kernels[launch.kernel]);
+        let is_of_step = |kernel: &&Kernel| kernel.name.starts_with("states.4.") && kernel.kind() != "map";
+        assert_eq!(kernels.clone().filter(is_of_step).count(), 2 * steps);
+        // The states of all steps are put side by side, 16 at a time.
+        let maps = kernels.filter(|kernel| kernel.name.starts_with("states.4.") && kernel.kind() == "map");
+        assert_eq!(maps.count(), if steps > 16 { steps.div_ceil(16) } else { 0 });
+    }
+}
+
 /// The gradients of the sum of squares of a node of the attention graph.
 fn attention_gradient(node: &str, options: &Options) -> (Compiled, Pipeline) {
     let (pipeline, registry) = load("sparse_attention.ron");

@@ -21,10 +21,14 @@ mod linalg;
 mod offline;
 #[path = "stages/optimizers.rs"]
 mod optimizers;
+#[path = "stages/predictor.rs"]
+mod predictor;
 #[path = "common/present.rs"]
 mod present;
 #[path = "stages/random.rs"]
 mod random;
+#[path = "stages/residuals.rs"]
+mod residuals;
 #[path = "stages/state.rs"]
 mod state;
 

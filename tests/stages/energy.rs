@@ -29,16 +29,16 @@ const SPINS: &str = r#"(
 
 const SHOWN: [&str; 9] = ["b", "j", "s", "start", "energy", "moments", "pair", "gradient", "gradient_j"];
 
-type Outputs = IndexMap<String, HostTensor>;
+pub(super) type Outputs = IndexMap<String, HostTensor>;
 
 /// All elements of some nodes.
-fn run_on(device: &Arc<dyn Device>, text: &str, names: &[&str]) -> Outputs {
+pub(super) fn run_on(device: &Arc<dyn Device>, text: &str, names: &[&str]) -> Outputs {
     let device = Arc::clone(device);
     let names: Vec<Arc<str>> = names.iter().map(|&name| name.into()).collect();
     offline::session(text, device, Options::default()).run(&names, &IndexMap::new()).unwrap()
 }
 
-fn of(outputs: &Outputs, name: &str) -> Vec<f64> {
+pub(super) fn of(outputs: &Outputs, name: &str) -> Vec<f64> {
     outputs[name].to_f64()
 }
 
@@ -184,6 +184,112 @@ fn navigator_energy_and_cone() {
     }
     // Distances: sin 1 times 0.183, 0.283, 0.383 and 0.483.
     assert_eq!(of(&outputs, "inside"), [1.0, 0.0, 0.0, 0.0]);
+}
+
+/// Weights of candidates, by the energies of a query and given noise, and their straight-through gradient.
+#[test]
+fn targets_are_selected_by_their_energies() {
+    let text = r#"(
+        seed: 6,
+        params: {
+            "query": (type: "f32[2, 4]", init: Normal(0, 1)), "others": (type: "f32[2, 3, 4]", init: Normal(0, 1)),
+            "noise": (type: "f32[2, 3]", init: Uniform(0.01, 0.99)), "g": (type: "f32[2, 3]", init: Normal(0, 1)),
+            "energy": (type: "f32[2, 3]", init: Normal(0, 1)),
+        },
+        nodes: {
+            "zero": "zeros(shape=[2, 3])",
+            "of_query": "navigator_energy(cosine_similarity(query, others), zero, zero, zero)",
+            "soft": "gumbel_select_targets(of_query, noise, tau=0.5)",
+            "hard": "gumbel_select_targets(energy, noise, tau=0.5, hard=true)",
+            "drawn": "gumbel_select_targets(energy * 1000.0, hard=true)",
+            "empty": "gumbel_select_targets(zeros(shape=[2, 0]))",
+            "near": "next_nodes(energy, k=3)",
+            "loss": "sum(hard * g)",
+        },
+        stages: {"go": Run(
+            outputs: ["query", "others", "noise", "g", "energy", "soft", "hard", "drawn", "empty", "near", "near.number", "d.energy"],
+            loss: "loss",
+        )},
+    )"#;
+    let outputs = super::run(text).unwrap().outputs;
+    let value = |name: &str| outputs[name].values.to_f64();
+    let (query, others, noise, energy, g) =
+        (value("query"), value("others"), value("noise"), value("energy"), value("g"));
+    let weights = |energy: &[f64], row: usize| {
+        let raw = |i: usize| ((-energy[i] - (-noise[3 * row + i].ln()).ln()) / 0.5).exp();
+        let total: f64 = (0..3).map(raw).sum();
+        (0..3).map(|i| raw(i) / total).collect::<Vec<f64>>()
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    for row in 0..2 {
+        let q = &query[4 * row..][..4];
+        let cosines = others[12 * row..][..12].chunks(4).map(|e| dot(q, e) / (dot(q, q) * dot(e, e)).sqrt());
+        let soft = weights(&cosines.map(|cosine| -cosine).collect::<Vec<f64>>(), row);
+        let (energy, g) = (&energy[3 * row..][..3], &g[3 * row..][..3]);
+        let hard = weights(energy, row);
+        let largest = hard.iter().copied().fold(0.0, f64::max);
+        let mut order = [0, 1, 2];
+        order.sort_by(|&a, &b| energy[a].total_cmp(&energy[b]));
+        for i in 0..3 {
+            let at = 3 * row + i;
+            assert!((value("soft")[at] - soft[i]).abs() < 1e-5);
+            assert_eq!(value("hard")[at], (hard[i] == largest) as u8 as f64);
+            let slope = -hard[i] * (g[i] - dot(g, &hard)) / 0.5;
+            assert!((value("d.energy")[at] - slope).abs() < 1e-5 * (1.0 + slope.abs()));
+            assert_eq!(value("near.number")[at], order[i] as f64);
+            assert_eq!(value("near")[at], energy[order[i]]);
+            assert_eq!(value("drawn")[at], (order[0] == i) as u8 as f64);
+        }
+    }
+    assert!(value("empty").is_empty());
+}
+
+/// Cones around phi of 0.1 and around theta of 2.
+#[test]
+fn cones_are_merged() {
+    let text = r#"(
+        nodes: {
+            "theta": "1.0 + cast(arange(stop=4), dtype=f32) * 0.3",
+            "phi": "full(shape=[4], value=6.2)",
+            "axis": "1.0 + cast(arange(stop=2), dtype=f32)",
+            "axis_phi": "full(shape=[2], value=6.2) - cast(arange(stop=2), dtype=f32) * 0.1",
+            "inside": "in_any_cone(theta, phi, axis, axis_phi, aperture=0.2)",
+        },
+        stages: {"go": Run(outputs: ["inside"])},
+    )"#;
+    // Distances of theta are 0, 0.3, 0.6, 0.9 and 1, 0.7, 0.4, 0.1; the second axis lies 0.1 sin 2 away in phi.
+    assert_eq!(of(&run_on(&cpu(2), text, &["inside"]), "inside"), [1.0, 0.0, 0.0, 1.0]);
+}
+
+/// Chains of a layer keep their spins from one step of a training to the next: with couplings of 100, pairs that once
+/// agree never change.
+#[test]
+fn chains_of_a_layer_persist() {
+    let text = r#"(
+        seed: 5,
+        data: {"rows": (source: "numbers", n_train: 8, n_test: 8)},
+        inputs: {"row": (type: "i32[B]", from: "rows.number")},
+        params: {"w": (type: "f32[]", init: 1), "old": (type: "f32[64, 2]", state: true)},
+        nodes: {
+            "j": "reshape(where(arange(stop=4) % 3 == 0, 0.0, 100.0), shape=[2, 2])",
+            "s": "IsingChains(zeros(shape=[2]), j, arange(stop=2) == 0, count=64)",
+            "loss": "square(w) + 0.0 * mean(cast(row, dtype=f32)) + 0.0 * sum(s)",
+            "kept": "mean(cast(old == s, dtype=f32))",
+            "up": "mean(s)",
+        },
+        stages: {
+            "train": Train(
+                data: "rows.train", batch: 2, epochs: 2, loss: "loss", optimizer: Sgd(lr: 0.1), metrics: ["kept", "up"],
+                state: {"old": "s"},
+            ),
+        },
+    )"#;
+    let report = super::run(text).unwrap();
+    let metrics = &report.stages[0].epochs;
+    // In the first step of four, nothing is kept yet.
+    assert_eq!(metrics[0].train_metrics["kept"], 0.75);
+    assert_eq!(metrics[1].train_metrics["kept"], 1.0);
+    assert!(metrics[1].train_metrics["up"].abs() < 0.5, "all chains agree");
 }
 
 /// Half the distance of counts and law is 0.028 on average for 16384 draws from 81 states, or less.

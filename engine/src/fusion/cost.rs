@@ -18,6 +18,8 @@ pub struct CostModel {
     recomputed_elements: usize,
     /// Most tensors of the result's size that an epilogue reads besides the accumulator.
     epilogue_reads: usize,
+    /// Most elements of a matmul's result for which a launch takes longer than the loads of an epilogue.
+    launch_bound_elements: usize,
     /// Shortest row that a matmul passes to a row reduction.
     folded_row: usize,
     /// Most tensors that a scatter reads to compute its operands.
@@ -40,6 +42,9 @@ const RECOMPUTED_ELEMENTS: usize = 1 << 16;
 /// An epilogue saves two transfers of the result: its store by the matmul and its load by the map. With more than two
 /// further loads, the matmul would wait for its epilogue. Not measured.
 const EPILOGUE_READS: usize = 2;
+
+/// A load of so many `f32` takes 0.1 µs from the cache of an H100, a launch about 2 µs. Not measured.
+const LAUNCH_BOUND_ELEMENTS: usize = 1 << 16;
 
 /// A matrix of shorter rows is small, and its reduction reads it from cache. Not measured.
 const FOLDED_ROW: usize = 256;
@@ -68,6 +73,7 @@ impl Default for CostModel {
             ops_again: OPS_AGAIN,
             recomputed_elements: RECOMPUTED_ELEMENTS,
             epilogue_reads: EPILOGUE_READS,
+            launch_bound_elements: LAUNCH_BOUND_ELEMENTS,
             folded_row: FOLDED_ROW,
             scatter_reads: SCATTER_READS,
         }
@@ -94,9 +100,10 @@ impl CostModel {
         change.ops_added <= self.ops_again && change.bytes_added <= bytes_saved
     }
 
-    /// Whether an epilogue is worth so many loads of tensors of the result's size, besides the accumulator.
-    pub fn epilogue_pays(&self, n_reads: usize) -> bool {
-        n_reads <= self.epilogue_reads
+    /// Whether an epilogue over so many points is worth so many loads of tensors of the result's size, besides the
+    /// accumulator. A small result is launch-bound, so any number of loads pays.
+    pub fn epilogue_pays(&self, n_reads: usize, n_points: usize) -> bool {
+        n_reads <= self.epilogue_reads || n_points <= self.launch_bound_elements
     }
 
     /// Whether a matmul should pass rows of such a length to a row reduction instead of storing them.

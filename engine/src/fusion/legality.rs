@@ -126,7 +126,7 @@ fn epilogue(
     if maps().any(|node| draws(groups, node)) {
         return Err("a library matmul draws no random numbers");
     }
-    match graph.cost.epilogue_pays(result_sized_reads(groups, matmul, other, n_points)) {
+    match graph.cost.epilogue_pays(result_sized_reads(groups, matmul, other, n_points), n_points) {
         true => Ok(Kind::Matmul(anchor, domain)),
         false => Err("the epilogue would read more tensors than it saves"),
     }

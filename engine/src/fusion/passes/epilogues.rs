@@ -58,7 +58,7 @@ fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
         let from = groups.group_of[next].unwrap_or(id);
         // The map is the only reader of the chain, so no third kernel stands between them.
         if !groups.groups[from].is_single() || can_join_neighbour(groups, id, from).is_err() {
-            if moves_elements(groups, end, next) {
+            if moves_elements(groups, end, next) || groups.graph.numel(next) != groups.graph.numel(end) {
                 break;
             }
             taken.into_iter().for_each(|(from, group)| groups.replace(from, group));
