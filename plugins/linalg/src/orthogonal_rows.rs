@@ -163,16 +163,7 @@ fn sweep<F: Float>(
     let unit = UNIT_POS_X as usize;
     let of_w = CUBE_POS * p * q;
     let of_t = CUBE_POS * p * p;
-    let mut point = unit;
-    while point < comptime!(p * q) {
-        w[of_w + point] = x[of_w + point];
-        point += threads;
-    }
-    let mut point = unit;
-    while point < comptime!(p * p) {
-        t[of_t + point] = select(point / p == point % p, F::new(1.0), F::new(0.0));
-        point += threads;
-    }
+    start::<F>(x, w, t, of_w, of_t, p, q, threads);
     sync_storage();
     let mut sums = SharedMemory::<F>::new(comptime!(3 * threads));
     let others = comptime!(players - 1);
@@ -212,6 +203,31 @@ fn sweep<F: Float>(
         }
         sync_storage();
         round += 1usize;
+    }
+}
+
+/// Starts with the rows of x, and with the identity.
+#[cube]
+fn start<F: Float>(
+    x: &Array<F>,
+    w: &mut Array<F>,
+    t: &mut Array<F>,
+    of_w: usize,
+    of_t: usize,
+    #[comptime] p: usize,
+    #[comptime] q: usize,
+    #[comptime] threads: usize,
+) {
+    let unit = UNIT_POS_X as usize;
+    let mut point = unit;
+    while point < comptime!(p * q) {
+        w[of_w + point] = x[of_w + point];
+        point += threads;
+    }
+    let mut point = unit;
+    while point < comptime!(p * p) {
+        t[of_t + point] = select(point / p == point % p, F::new(1.0), F::new(0.0));
+        point += threads;
     }
 }
 
