@@ -35,6 +35,17 @@ fn random_draws_are_those_of_another_implementation() {
 const EXPLAINED: &[(&str, &str, &str)] = &[
     ("lerp", "with 0.5 negated", "both forms are the same line; the choice is one of rounding"),
     ("relu_squared", "step 2, max, negated", "a square has no sign"),
+    ("qr", "|a| select(a == 0.0, 1.0, a)` with 1.0 negated", "a column of zeros has no sign"),
+    ("svd", "|a| select(a == 0.0, 1.0, a)` with 1.0 negated", "a matrix of zeros has no sign"),
+    ("svd", "select(a, 1.0, (b - c) * (b + c))` with 1.0 negated", "the diagonal is divided into 0"),
+    ("eigh", "|a| select(a == 0.0, 1.0, a)` with 1.0 negated", "a matrix of zeros has no sign"),
+    ("eigh", "= .sqrt(", "the identity minus a matrix has the eigenvectors of the matrix"),
+    (
+        "eigh",
+        "a / select(b == 0.0, 1.0, b) + c",
+        "the identity minus a matrix has the eigenvectors of the matrix",
+    ),
+    ("eigh", "b / select(a, 1.0, c - d))` with 1.0 negated", "the diagonal is replaced by 0"),
     ("var", "= .sub(a, y", "a square has no sign"),
     ("std", "= .sub(a, y", "a square has no sign"),
     (
@@ -144,6 +155,7 @@ fn the_tests_of_each_op_notice_a_flipped_sign_and_exchanged_operands() {
         include_str!("examples/order.json"),
         include_str!("examples/attention.json"),
         include_str!("examples/muon.json"),
+        include_str!("examples/linalg.json"),
     ];
     let survivors = testing::survivors(&Engine::new().registry, &recordings, trains_well);
     let explains = |explained: &(&str, &str, &str), survivor: &testing::Survivor| {

@@ -300,7 +300,7 @@ fn gathered_rows_are_compared_in_one_kernel() {
         &["a"],
         expect![[r#"
             forward: row row matmul
-            backward: matmul row row row matmul
+            backward: row row map matmul row matmul
         "#]],
     );
 }

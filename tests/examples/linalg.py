@@ -84,6 +84,14 @@ def svd():
     case("of the largest singular value", "svd(a, rank=1)", [("f32", wave(4, 3, seed=1))], lambda x: svd_of(x, 1),
          ["f32"] * 3)
     case("of a batch", "svd(a)", [("f32", wave(2, 3, 2, seed=1))], svd_of, ["f32"] * 3)
+    # The last singular value is rounding alone, so it and its vector on the longer side are 0.
+    def of_rank_two(x):
+        u, s, v = svd_of(x)
+        keep = torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64)
+        return u, s * keep, v * keep[:, None]
+
+    case("of rank two", "svd(a)", [("f32", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])], of_rank_two,
+         ["f32"] * 3, grad=False)
     case("of a number", "svd(a)", [("f32", [[-3.0]])], lambda x: (x * 0 + 1, x[0].abs(), x * 0 - 1), ["f32"] * 3,
          grad=False)
     case("of rows that one thread does not turn alone", "svd(a)", [("f32", wave(34, 9))], svd_of, ["f32"] * 3,

@@ -28,6 +28,12 @@ pub fn eigh() -> OpForm {
         })
         .grad(Grad::rule(|b, given| vec![gradient(b, given)]))
         .example(
+            "zeros",
+            "eigh(a)",
+            &[("f64[2, 2]", &[0.; 4])],
+            &[("f64[2]", &[0.; 2]), ("f64[2, 2]", &[1., 0., 0., 1.])],
+        )
+        .example(
             "two rows",
             "eigh(a)",
             &[("f64[2, 2]", &[2., 1., 1., 2.])],

@@ -54,6 +54,12 @@ pub fn qr() -> OpForm {
             vec![Some(transposed(b, rows))]
         }))
         .example(
+            "of a column of zeros",
+            "qr(a)",
+            &[("f32[3, 2]", &[0., 3., 0., 0., 0., 4.])],
+            &[("f32[3, 2]", &[0., 0.6, 0., 0., 0., 0.8]), ("f32[2, 2]", &[0., 0., 0., 5.])],
+        )
+        .example(
             "of a rectangle",
             "qr(a)",
             &[("f32[3, 2]", &[0., 1., 2., 3., 0., 4.])],

@@ -132,33 +132,35 @@ fn wrong_kinds_and_choices() {
     check(
         "(loss: ce, batch: \"128\", clip_norm: [1], last_batch: Shrot)",
         expect![[r#"
-        (None, None, None, None)
-        error[E0010]: `loss` must be a string, not a word
-          ┌─ stage.ron:1:8
-          │
-        1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
-          │        ^^
+            (None, None, None, None)
+            error[E0010]: `loss` must be a string, not a word
+              ┌─ stage.ron:1:8
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │        ^^
+              │
+              = help: put it in quotes: "ce"
 
-        error[E0010]: `batch` must be a whole number, not a string
-          ┌─ stage.ron:1:19
-          │
-        1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
-          │                   ^^^^^
+            error[E0010]: `batch` must be a whole number, not a string
+              ┌─ stage.ron:1:19
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │                   ^^^^^
 
-        error[E0010]: `clip_norm` must be a number, not a list
-          ┌─ stage.ron:1:37
-          │
-        1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
-          │                                     ^^^
+            error[E0010]: `clip_norm` must be a number, not a list
+              ┌─ stage.ron:1:37
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │                                     ^^^
 
-        error[E0014]: `last_batch` cannot be `Shrot`
-          ┌─ stage.ron:1:54
-          │
-        1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
-          │                                                      ^^^^^
-          │
-          = help: did you mean `Short`?
-    "#]],
+            error[E0014]: `last_batch` cannot be `Shrot`
+              ┌─ stage.ron:1:54
+              │
+            1 │ (loss: ce, batch: "128", clip_norm: [1], last_batch: Shrot)
+              │                                                      ^^^^^
+              │
+              = help: did you mean `Short`?
+        "#]],
     );
     check(
         "(loss: \"ce\", batch: 0, last_batch: 3)",

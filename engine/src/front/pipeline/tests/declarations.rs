@@ -39,6 +39,14 @@ fn faulty_declarations() {
               │
               = help: it lies between 0 and 18446744073709551615
 
+            warning[E0303]: nothing uses the extent `H`
+              ┌─ mnist.ron:3:13
+              │
+            3 │     dims: {"H": "many"},
+              │             ^
+              │
+              = help: types and expressions name it, or it is left out
+
             error[E0010]: an extent must be a whole number, not a string
               ┌─ mnist.ron:3:17
               │
