@@ -5,8 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use engine::Program;
+use engine::core::device_model::DeviceModel;
 use engine::core::op::Registry;
+use engine::core::plan::Plan;
 use engine::runtime::data::source::LoadContext;
+use engine::runtime::device::{
+    Device, DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError,
+};
 use engine::runtime::session::{self, CompilingPlanner, Event, PlanError, Planner, Request, StagePlan};
 
 /// Notes the tokens per step and the cache of each plan of a decoder.
@@ -82,6 +87,90 @@ fn a_new_length_compiles_nothing() {
     for prompt in [3, 254] {
         assert_eq!(plans(prompt, 270 - prompt), (growing.to_vec(), 6), "{prompt} tokens");
     }
+}
+
+/// A device that notes the steps of every run of a plan, which CUDA replays as one captured graph.
+struct Counting {
+    device: Arc<dyn Device>,
+    runs: Arc<Mutex<Vec<u32>>>,
+}
+
+struct CountingPlan {
+    plan: Box<dyn Executable>,
+    runs: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Device for Counting {
+    fn info(&self) -> DeviceInfo {
+        self.device.info()
+    }
+
+    fn model(&self) -> DeviceModel {
+        self.device.model()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
+        self.device.allocate(bytes)
+    }
+
+    fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.device.write(buffer, offset, bytes)
+    }
+
+    fn read(&self, buffer: &DeviceBuffer, offset: usize, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.read(buffer, offset, bytes)
+    }
+
+    fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
+        let plan = self.device.prepare(plan, seed)?;
+        Ok(Box::new(CountingPlan { plan, runs: Arc::clone(&self.runs) }))
+    }
+}
+
+impl Executable for CountingPlan {
+    fn arena_bytes(&self) -> usize {
+        self.plan.arena_bytes()
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        self.plan.scratch_bytes()
+    }
+
+    fn bind(&mut self, input: &str, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
+        self.plan.bind(input, buffer)
+    }
+
+    fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
+        self.runs.lock().unwrap().push(n_steps);
+        self.plan.run(first_step, n_steps)
+    }
+
+    fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.plan.read_output(name, bytes)
+    }
+
+    fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
+        self.plan.profile(step)
+    }
+}
+
+/// Four runs find out that the model is causal; then each token is one run of one step.
+#[test]
+fn a_token_is_one_step_of_one_plan() {
+    let text = r#"(
+      seed: 4,
+      inputs: {"token": "u8[B, T]"},
+      layers: {"embed": "Embedding(rows=256, width=8)"},
+      nodes: {
+        "h": "TransformerBlock(embed(cast(token, dtype=i32)), heads=2, causal=true, rotary=true)",
+        "logits": "Linear(h, width=256)",
+      },
+      stages: {"write": Generate(tokens: "token", logits: "logits", prompt: "x", length: 9)},
+    )"#;
+    let runs = Arc::new(Mutex::new(vec![]));
+    let device = Arc::new(Counting { device: present::cpu(1), runs: Arc::clone(&runs) });
+    offline::session(text, device, Options::default()).run_stages(None, &mut |_| {}).unwrap();
+    assert_eq!(*runs.lock().unwrap(), [1; 4 + 9]);
 }
 
 /// With a cache and without, of one prompt and of several.
