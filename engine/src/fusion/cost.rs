@@ -44,7 +44,8 @@ const RECOMPUTED_ELEMENTS: usize = 1 << 16;
 const EPILOGUE_READS: usize = 2;
 
 /// A load of so many `f32` takes 0.1 µs from the cache of an H100, a launch about 2 µs. With it and
-/// other changes of a day, a step on an H200 became 2 % slower in `gru.ron` and 3 % faster in `mnist_cnn.ron` (2026-11-25).
+/// other changes of a day, a step on an H200 became 2 % slower in `gru.ron` and 3 % faster in `mnist_cnn.ron`
+/// (2026-11-25).
 const LAUNCH_BOUND_ELEMENTS: usize = 1 << 16;
 
 /// A matrix of shorter rows is small, and its reduction reads it from cache. Not measured.
