@@ -57,6 +57,24 @@ fn symmetric_matrices_and_equations_are_solved() {
     check_small(&format!("{RANDOM}{nodes}"), 2e-5);
 }
 
+/// Matrices of more than a block, a batch of them, and others of an extent that no block divides. Rows of the equations
+/// must be exchanged.
+#[test]
+fn matrices_of_several_blocks_are_factored_and_solved() {
+    let nodes = r#"
+        "x": "normal(shape=[2, 150, 150])", "i": "eye(n=150)", "b": "normal(shape=[2, 150, 3])",
+        "a": "x @ permute(x, axes=[0, 2, 1]) / 150.0 + i",
+        "l": "cholesky(a)", "e_l": "max(abs(l @ permute(l, axes=[0, 2, 1]) - a))", "e_upper": "max(abs(triu(l, diagonal=1)))",
+        "t": "solve_triangular(l, b)", "e_t": "max(abs(l @ t - b))",
+        "u": "permute(l, axes=[0, 2, 1])", "v": "solve_triangular(u, b, lower=false)", "e_v": "max(abs(u @ v - b))",
+        "y": "lu_solve(x, b)", "e_y": "max(abs(x @ y - b)) / (1.0 + max(abs(y))) / 20.0",
+        "size": "max(abs(tril(y.factors, diagonal=-1))) - 1.0", "e_size": "relu(size)",
+        "n": "inverse(a)", "e_n": "max(abs(a @ n - i))", "q": "qr(x)", "e_qr": "max(abs(q @ q.r - x)) / 20.0",
+        "e_q": "max(abs(permute(q, axes=[0, 2, 1]) @ q - i))",
+    "#;
+    check_small(nodes, 2e-5);
+}
+
 /// A matrix of rank 4 with singular values that fall by ten each, and one of Hilbert's kind.
 #[test]
 fn matrices_of_low_rank_have_factors() {

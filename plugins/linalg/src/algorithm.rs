@@ -25,6 +25,8 @@ pub trait Real:
 {
     /// The distance from 1 to the next number.
     const EPSILON: Self;
+    /// The largest finite number.
+    const MAX: Self;
     /// The nearest float.
     fn of(x: f64) -> Self;
     /// Square root; NaN below 0.
@@ -37,6 +39,7 @@ macro_rules! real {
     ($($ty:ident)*) => {$(
         impl Real for $ty {
             const EPSILON: $ty = $ty::EPSILON;
+            const MAX: $ty = $ty::MAX;
             fn of(x: f64) -> $ty {
                 x as $ty
             }
@@ -58,8 +61,13 @@ pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
 
 /// The operands of one matrix; the second is empty if there is none.
 pub type Operands<'a, T> = [&'a [T]; 2];
-/// The results of one matrix; the second is empty if there is none.
-pub type Results<'a, T> = [&'a mut [T]; 2];
+/// The results of one matrix. Those it lacks are empty.
+pub struct Results<'a, T> {
+    /// Matrices.
+    pub matrices: [&'a mut [T]; 2],
+    /// The order of rows, the result after the first matrix.
+    pub order: &'a mut [i32],
+}
 
 /// The blocks of a launch and the threads of each.
 pub struct Grid {
@@ -101,12 +109,18 @@ fn count(call: &KernelCall) -> usize {
     extents[..extents.len() - 2].iter().product()
 }
 
+/// Whether the second result is an order of rows.
+fn has_order(call: &KernelCall) -> bool {
+    call.outputs.get(1).is_some_and(|ty| ty.dtype == DType::I32)
+}
+
 /// The maximum number of parts over which matrices are spread.
 const MAX_PARTS: usize = 64;
 
 fn host<A: Algorithm, T: Real>(call: &KernelCall) -> HostKernel {
     let (algorithm, count) = (A::of(call), count(call));
-    let (n_inputs, n_outputs) = (call.inputs.len(), call.outputs.len());
+    let (n_inputs, has_order) = (call.inputs.len(), has_order(call));
+    let n_matrices = call.outputs.len() - usize::from(has_order);
     HostKernel {
         workspace_bytes: 0,
         run: Box::new(move |lent: &mut Lent| {
@@ -115,8 +129,10 @@ fn host<A: Algorithm, T: Real>(call: &KernelCall) -> HostKernel {
                 for matrix in part.units.clone() {
                     let operands = given.map(|all| of_matrix(all, matrix, count));
                     let mut results = part.results.unit(matrix);
-                    let results = [0, 1].map(|i| if i < n_outputs { results.take::<T>(i) } else { &mut [] });
-                    algorithm.run(operands, results);
+                    let mut of = |i| if i < n_matrices { results.take::<T>(i) } else { &mut [] };
+                    let matrices = [of(0), of(1)];
+                    let order = if has_order { results.take::<i32>(1) } else { &mut [] };
+                    algorithm.run(operands, Results { matrices, order });
                 }
             });
         }),
@@ -131,18 +147,27 @@ fn of_matrix<T>(all: &[T], matrix: usize, count: usize) -> &[T] {
 fn oracle<A: Algorithm>(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
     let (algorithm, count) = (A::of(call), count(call));
     let given: Vec<Vec<f64>> = args.iter().map(|arg| arg.to_f64()).collect();
-    let mut found: Vec<Vec<f64>> = call.outputs.iter().map(|ty| vec![0.0; ty.numel()]).collect();
+    let numel = |i: usize| call.outputs.get(i).map_or(0, |ty| ty.numel());
+    let n_order = if has_order(call) { numel(1) } else { 0 };
+    let mut found = [vec![0.0; numel(0)], vec![0.0; numel(1) - n_order]];
+    let mut order = vec![0; n_order];
     for matrix in 0..count {
         let operands = [0, 1].map(|i| given.get(i).map_or(&[][..], |all| of_matrix(all, matrix, count)));
-        let mut results = found.iter_mut().map(|all| {
-            let n = all.len() / count;
-            &mut all[matrix * n..(matrix + 1) * n]
-        });
-        let results = [0, 1].map(|_| results.next().unwrap_or(&mut []));
-        algorithm.run(operands, results);
+        let matrices = found.each_mut().map(|all| of_matrix_mut(all, matrix, count));
+        algorithm.run(operands, Results { matrices, order: of_matrix_mut(&mut order, matrix, count) });
     }
+    let order = order.into_iter().map(i64::from).collect();
     let typed = call.outputs.iter().zip(found);
-    typed.map(|(ty, elements)| OracleTensor::floats(ty.dtype, &ty.extents(), elements)).collect()
+    let matrices = typed.map(|(ty, elements)| OracleTensor::floats(ty.dtype, &ty.extents(), elements));
+    match call.outputs.get(1).filter(|_| has_order(call)) {
+        Some(ty) => matrices.take(1).chain([OracleTensor::ints(ty.dtype, &ty.extents(), order)]).collect(),
+        None => matrices.collect(),
+    }
+}
+
+fn of_matrix_mut<T>(all: &mut [T], matrix: usize, count: usize) -> &mut [T] {
+    let n = all.len() / count;
+    &mut all[matrix * n..(matrix + 1) * n]
 }
 
 fn gpu<A: Algorithm>(call: &KernelCall, device: &DeviceModel) -> GpuKernel {

@@ -1,26 +1,24 @@
 //! `cholesky`.
 
-use crate::algorithm::{Algorithm, Grid, Operands, Real, Results, dot, lowered};
-use crate::matrices::{call, expect_square, only, product, transposed, where_row};
-use engine_core::cubecl;
-use engine_core::cubecl::ir::Scope;
-use engine_core::cubecl::prelude::*;
-use engine_core::device_model::DeviceModel;
+use crate::matrices::{
+    BLOCK, assembled, call, expect_square, known_extents, only, part, product, product_by_rows, sides,
+    transposed, where_row,
+};
 use engine_core::ir::{Attr, Attrs, Binary, Builder, E, Value};
-use engine_core::op::gpu::GpuArguments;
-use engine_core::op::kernel::KernelCall;
 use engine_core::op::{Grad, GradCall, GradCheck, OpForm};
 
 /// The lower triangular L with `L·Lᵀ = x` and a positive diagonal. If a matrix is not positive definite, its factor is
-/// NaN from the first column that shows it.
+/// NaN from the first column that shows it. [`crate::small_cholesky()`] factors the blocks on the diagonal, and the rest is
+/// products.
 pub fn cholesky() -> OpForm {
     OpForm::new("cholesky", "Factors symmetric positive definite matrices into L·Lᵀ.")
         .input("x", "[…, n, n]; the lower triangles are read")
         .types(|types, _| {
             expect_square("cholesky", 0, &types[0])?;
+            known_extents("cholesky", &types[0])?;
             Ok(vec![types[0].clone()])
         })
-        .lower(lowered::<Cholesky>())
+        .expand(|b, given| vec![factor(b, given.inputs[0])])
         .grad(Grad::rule(|b, call| vec![gradient(b, call)]))
         .check(GradCheck::Convention {
             why: "the gradient is symmetric, as if both triangles were read",
@@ -40,6 +38,31 @@ pub fn cholesky() -> OpForm {
         )
 }
 
+/// A block of columns at a time: the factor of the block on the diagonal, the rows below it by substitution, and the rest
+/// of the matrix without their product.
+fn factor(b: &mut Builder, x: Value) -> Value {
+    let n = sides(b, x)[0];
+    let mut rest = x;
+    let mut parts = vec![];
+    for start in (0..n.max(1)).step_by(BLOCK) {
+        let (own, below) = (BLOCK.min(n - start), (n - start).saturating_sub(BLOCK));
+        let corner = part(b, rest, [0, 0], [own, own]);
+        let lower = call(b, "small_cholesky", &[corner], Attrs::default())[0];
+        parts.push((lower, [start, start]));
+        if below > 0 {
+            let under = part(b, rest, [own, 0], [below, own]);
+            let columns = transposed(b, under);
+            let columns = call(b, "small_triangular", &[lower, columns], Attrs::default())[0];
+            let rows = transposed(b, columns);
+            parts.push((rows, [start + own, start]));
+            let known = product_by_rows(b, rows, rows);
+            let whole = part(b, rest, [own, own], [below, below]);
+            rest = b.sub(whole, known);
+        }
+    }
+    assembled(b, &parts, [n, n])
+}
+
 /// `½(S + Sᵀ)` with `S = L⁻ᵀ·Φ(Lᵀ·g)·L⁻¹`. Φ keeps the lower triangle and halves the diagonal.
 fn gradient(b: &mut Builder, given: &GradCall) -> Option<Value> {
     let (l, grad) = (given.outputs[0], given.grads[0]?);
@@ -55,88 +78,4 @@ fn gradient(b: &mut Builder, given: &GradCall) -> Option<Value> {
     let s = call(b, "solve_triangular", &[upper, left], of_upper)[0];
     let other = transposed(b, s);
     Some(b.map(&[s, other], |x| (x[0] + x[1]) * 0.5))
-}
-
-/// Threads of a block, which factors a matrix.
-const THREADS: usize = 256;
-
-#[derive(Clone, Copy, Debug)]
-struct Cholesky {
-    n: usize,
-}
-
-impl Algorithm for Cholesky {
-    const NAME: &'static str = "cholesky";
-
-    fn of(call: &KernelCall) -> Cholesky {
-        Cholesky { n: call.rows().1 }
-    }
-
-    fn run<T: Real>(self, [x, _]: Operands<T>, [l, _]: Results<T>) {
-        let n = self.n;
-        l.fill(T::of(0.0));
-        for row in 0..n {
-            let (done, rest) = l.split_at_mut(row * n);
-            let own = &mut rest[..n];
-            for column in 0..row {
-                let other = &done[column * n..][..n];
-                let rest = x[row * n + column] - dot(&own[..column], &other[..column]);
-                own[column] = rest / other[column];
-            }
-            let pivot = x[row * n + row] - dot(&own[..row], &own[..row]);
-            own[row] = if pivot > T::of(0.0) { pivot.sqrt() } else { T::of(f64::NAN) };
-        }
-    }
-
-    fn grid(self, count: usize, device: &DeviceModel) -> Grid {
-        Grid { cubes: count, threads: THREADS.min(device.most_threads) }
-    }
-
-    fn emit<F: Float>(self, scope: &mut Scope, given: &GpuArguments, threads: usize) {
-        let (x, l) = (given.array(0), given.array(1));
-        factor::expand::<F>(scope, x, l, self.n, threads);
-    }
-}
-
-/// A column at a time: threads compute its elements, then divide them by the root of the pivot.
-#[cube]
-fn factor<F: Float>(x: &Array<F>, l: &mut Array<F>, #[comptime] n: usize, #[comptime] threads: usize) {
-    let base = CUBE_POS * n;
-    let unit = UNIT_POS_X as usize;
-    let mut column = 0usize.runtime();
-    while column < n {
-        let mut row = unit;
-        while row < n {
-            let place = (base + row) * n;
-            let mut rest = F::new(0.0);
-            if row >= column {
-                rest = x[place + column];
-                let mut k = 0usize.runtime();
-                while k < column {
-                    rest -= l[place + k] * l[(base + column) * n + k];
-                    k += 1usize;
-                }
-            }
-            l[place + column] = rest;
-            row += threads;
-        }
-        sync_storage();
-        let own = (base + column) * n + column;
-        let pivot = l[own];
-        // The root of a negative number is NaN, and no compiler knows that it is one.
-        let root = F::sqrt(select(pivot > F::new(0.0), pivot, F::new(-1.0)));
-        let by = F::recip(root);
-        let mut row = unit;
-        while row < n {
-            if row > column {
-                l[(base + row) * n + column] *= by;
-            }
-            row += threads;
-        }
-        sync_storage();
-        if unit == column % threads {
-            l[own] = root;
-        }
-        column += 1usize;
-    }
 }

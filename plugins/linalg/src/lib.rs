@@ -5,17 +5,23 @@
 mod algorithm;
 mod cholesky;
 mod eigh;
+mod lu_panel;
 mod matrices;
 mod orthogonal_rows;
 mod qr;
+mod small_cholesky;
+mod small_triangular;
 mod solve;
 mod solve_triangular;
 mod svd;
 
 pub use cholesky::cholesky;
 pub use eigh::eigh;
+pub use lu_panel::lu_panel;
 pub use orthogonal_rows::orthogonal_rows;
 pub use qr::qr;
+pub use small_cholesky::small_cholesky;
+pub use small_triangular::small_triangular;
 pub use solve::{inverse, lu_solve, solve};
 pub use solve_triangular::solve_triangular;
 pub use svd::svd;
@@ -33,10 +39,13 @@ impl Plugin for Linalg {
     fn ops(&self) -> Vec<OpForm> {
         vec![
             cholesky(),
+            small_cholesky(),
             solve_triangular(),
+            small_triangular(),
             solve(),
             inverse(),
             lu_solve(),
+            lu_panel(),
             qr(),
             orthogonal_rows(),
             svd(),

@@ -1,6 +1,8 @@
 //! Batches of matrices: their types, and expressions of them.
 
-use engine_core::ir::{Attrs, Binary, Builder, Contract, DType, Dim, E, Monoid, Scalar, Type, Unary, Value};
+use engine_core::ir::{
+    Attrs, Binary, Builder, Contract, DType, Dim, E, Literal, Monoid, Scalar, Type, Unary, Value,
+};
 use engine_core::op::{TypeIssue, checked};
 
 /// Refuses other types than matrices of `f32` or `f64` along the last two axes.
@@ -34,6 +36,54 @@ pub fn known_extents(op: &str, ty: &Type) -> Result<[usize; 2], TypeIssue> {
             .at(0, format!("this is {ty}"))
             .help("give the last two axes as numbers or names of `dims`")),
     }
+}
+
+/// The largest extent that one block factors or solves for. Larger matrices are cut into blocks of it, and what is left
+/// of them is products.
+pub const BLOCK: usize = 64;
+
+/// Refuses matrices whose extents are not known, or whose last one is above the block.
+pub fn expect_small(op: &str, ty: &Type) -> Result<(), TypeIssue> {
+    match known_extents(op, ty)?[1] {
+        ..=BLOCK => Ok(()),
+        n => Err(TypeIssue::new(format!("`{op}` of {n} columns, where {BLOCK} are the most"))
+            .at(0, format!("this is {ty}"))),
+    }
+}
+
+/// Rows and columns of the last two axes.
+pub fn sides(b: &Builder, x: Value) -> [usize; 2] {
+    let extents = b.extents(x);
+    [2, 1].map(|from_end| extents[extents.len() - from_end])
+}
+
+/// The part of each matrix that begins at a row and a column.
+pub fn part(b: &mut Builder, x: Value, start: [usize; 2], count: [usize; 2]) -> Value {
+    let mut counts = b.extents(x);
+    let rank = counts.len();
+    let mut starts = vec![0; rank];
+    starts[rank - 2..].copy_from_slice(&start);
+    counts[rank - 2..].copy_from_slice(&count);
+    b.slice(x, &starts, &counts, &vec![1; rank])
+}
+
+/// Matrices of the given sides that have the parts at their rows and columns, and zeros elsewhere.
+pub fn assembled(b: &mut Builder, parts: &[(Value, [usize; 2])], whole: [usize; 2]) -> Value {
+    let padded: Vec<Value> = parts.iter().map(|&(x, start)| placed(b, x, start, whole)).collect();
+    match padded.into_iter().reduce(|sum, x| b.add(sum, x)) {
+        Some(whole) => whole,
+        None => engine_core::bug!("a matrix has parts"),
+    }
+}
+
+fn placed(b: &mut Builder, x: Value, start: [usize; 2], whole: [usize; 2]) -> Value {
+    let (own, rank) = (sides(b, x), b.ty(x).rank());
+    let [mut low, mut high] = [vec![0; rank], vec![0; rank]];
+    for axis in 0..2 {
+        low[rank - 2 + axis] = start[axis];
+        high[rank - 2 + axis] = whole[axis] - own[axis] - start[axis];
+    }
+    b.pad(x, &low, &high, Literal::Float(0.0))
 }
 
 /// A call of an op whose operands fit.

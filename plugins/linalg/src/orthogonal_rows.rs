@@ -86,7 +86,8 @@ impl Algorithm for Jacobi {
         Jacobi { p, q, is_double: call.inputs[0].dtype == DType::F64 }
     }
 
-    fn run<T: Real>(self, [x, _]: Operands<T>, [w, t]: Results<T>) {
+    fn run<T: Real>(self, [x, _]: Operands<T>, results: Results<T>) {
+        let [w, t] = results.matrices;
         let Jacobi { p, q, .. } = self;
         w.copy_from_slice(x);
         t.fill(T::of(0.0));

@@ -1,15 +1,12 @@
 //! `solve`, `inverse` and the factorisation behind them.
 
-use crate::algorithm::{Algorithm, Grid, Operands, Real, Results, lowered};
-use crate::matrices::{call, expect_square, product_by_rows, transposed, where_row};
+use crate::lu_panel::PANEL;
+use crate::matrices::{
+    assembled, call, expect_square, known_extents, part, product, product_by_rows, sides, transposed,
+    where_row,
+};
 use crate::solve_triangular::solution;
-use engine_core::cubecl;
-use engine_core::cubecl::ir::Scope;
-use engine_core::cubecl::prelude::*;
-use engine_core::device_model::DeviceModel;
-use engine_core::ir::{Attrs, Binary, Builder, Dim, Type, Value};
-use engine_core::op::gpu::GpuArguments;
-use engine_core::op::kernel::KernelCall;
+use engine_core::ir::{Attr, Attrs, Binary, Builder, Dim, E, Type, Value};
 use engine_core::op::{Grad, OpForm};
 
 /// The x with `a·x = b`, by elimination with partial pivoting. A singular matrix gives infinities or NaN.
@@ -68,8 +65,8 @@ pub fn inverse() -> OpForm {
         .grad(Grad::rule(|b, call| {
             let turned = transposed(b, call.outputs[0]);
             let grad = call.grads[0].map(|grad| {
-                let left = crate::matrices::product(b, turned, grad);
-                let products = crate::matrices::product(b, left, turned);
+                let left = product(b, turned, grad);
+                let products = product(b, left, turned);
                 b.scale(products, -1.0)
             });
             vec![grad]
@@ -83,14 +80,18 @@ pub fn inverse() -> OpForm {
 }
 
 /// The solution and the packed factors of `P·a = L·U`: U in the upper triangle, and L, whose diagonal is 1, below it.
-/// P exchanges rows such that no element of L is above 1 in magnitude.
+/// P exchanges rows such that no element of L is above 1 in magnitude. [`crate::lu_panel()`] factors a few columns at a
+/// time, and the rest is products.
 pub fn lu_solve() -> OpForm {
     OpForm::new("lu_solve", "Solves linear equations, and returns the packed factors L and U.")
         .results(&["x", "factors"])
         .input("a", "[…, n, n]")
         .input("b", "[…, n, m]")
-        .types(|types, _| Ok(vec![solution("lu_solve", &types[0], &types[1])?, types[0].clone()]))
-        .lower(lowered::<Elimination>())
+        .types(|types, _| {
+            known_extents("lu_solve", &types[0])?;
+            Ok(vec![solution("lu_solve", &types[0], &types[1])?, types[0].clone()])
+        })
+        .expand(|b, given| eliminated(b, given.inputs[0], given.inputs[1]).to_vec())
         .no_grad("the order of rows is piecewise constant; `solve` has a gradient")
         .example(
             "rows must be exchanged",
@@ -122,214 +123,54 @@ fn solved(b: &mut Builder, a: Value, given: Value) -> Value {
     b.reshape(x, &extents)
 }
 
-/// Threads of a block, which solves the equations of a matrix.
-const THREADS: usize = 256;
-
-#[derive(Clone, Copy, Debug)]
-struct Elimination {
-    n: usize,
-    m: usize,
-}
-
-impl Algorithm for Elimination {
-    const NAME: &'static str = "lu_solve";
-
-    fn of(call: &KernelCall) -> Elimination {
-        let extents = call.inputs[1].extents();
-        let [n, m] = [2, 1].map(|from_end| extents[extents.len() - from_end]);
-        Elimination { n, m }
-    }
-
-    fn run<T: Real>(self, [a, given]: Operands<T>, [x, lu]: Results<T>) {
-        let Elimination { n, m } = self;
-        lu.copy_from_slice(a);
-        x.copy_from_slice(given);
-        for step in 0..n {
-            let mut pivot = step;
-            for row in step + 1..n {
-                if lu[row * n + step].abs() > lu[pivot * n + step].abs() {
-                    pivot = row;
-                }
-            }
-            for column in 0..n {
-                lu.swap(step * n + column, pivot * n + column);
-            }
-            for column in 0..m {
-                x.swap(step * m + column, pivot * m + column);
-            }
-            for row in step + 1..n {
-                let by = lu[row * n + step] / lu[step * n + step];
-                lu[row * n + step] = by;
-                subtract(lu, n, [row, step], by, step + 1);
-                subtract(x, m, [row, step], by, 0);
-            }
+/// A panel of columns at a time: its factors and the order of its rows, in which all columns beside it follow. Rows of U
+/// come from substitution, and the rest of the matrix and of the right-hand sides loses its products.
+fn eliminated(b: &mut Builder, a: Value, given: Value) -> [Value; 2] {
+    let [n, m] = sides(b, given);
+    let lead = b.ty(a).rank() - 2;
+    let [mut rest, mut right] = [a, given];
+    // Columns of L that are known, in the order of rows so far.
+    let mut below: Vec<Value> = vec![];
+    let [mut factors, mut solved] = [vec![], vec![]];
+    for start in (0..n.max(1)).step_by(PANEL) {
+        let (own, after) = (PANEL.min(n - start), (n - start).saturating_sub(PANEL));
+        let columns = part(b, rest, [0, 0], [n - start, own]);
+        let panel = call(b, "lu_panel", &[columns], Attrs::default());
+        let mut ordered = |x: Value| b.gather(x, panel[1], lead, lead);
+        [rest, right] = [ordered(rest), ordered(right)];
+        below = below.into_iter().map(ordered).collect();
+        for (i, columns) in below.iter_mut().enumerate() {
+            let rows = part(b, *columns, [0, 0], [own, PANEL]);
+            factors.push((rows, [start, i * PANEL]));
+            *columns = part(b, *columns, [own, 0], [after, PANEL]);
         }
-        for row in (0..n).rev() {
-            for known in row + 1..n {
-                subtract(x, m, [row, known], lu[row * n + known], 0);
-            }
-            for element in &mut x[row * m..(row + 1) * m] {
-                *element = *element / lu[row * n + row];
-            }
+        let square = part(b, panel[0], [0, 0], [own, own]);
+        factors.push((square, [start, start]));
+        let on = where_row(b, Binary::Eq, square);
+        let unit = b.map(&[on, square], |v| E::select(v[0], 1.0, v[1]));
+        let top = part(b, right, [0, 0], [own, m]);
+        let top = call(b, "small_triangular", &[unit, top], Attrs::default())[0];
+        solved.push((top, [start, 0]));
+        if after > 0 {
+            let by = part(b, panel[0], [own, 0], [after, own]);
+            below.push(by);
+            let beside = part(b, rest, [0, own], [own, after]);
+            let beside = call(b, "small_triangular", &[unit, beside], Attrs::default())[0];
+            factors.push((beside, [start, start + own]));
+            rest = without(b, rest, [own, own], by, beside);
+            right = without(b, right, [own, 0], by, top);
         }
     }
-
-    fn grid(self, count: usize, device: &DeviceModel) -> Grid {
-        Grid { cubes: count, threads: THREADS.min(device.most_threads) }
-    }
-
-    fn emit<F: Float>(self, scope: &mut Scope, given: &GpuArguments, threads: usize) {
-        let [a, b, x, lu] = [0, 1, 2, 3].map(|argument| given.array::<F>(argument));
-        eliminate::expand::<F>(scope, a, b, x, lu, self.n, self.m, threads);
-    }
+    let factors = assembled(b, &factors, [n, n]);
+    let right = assembled(b, &solved, [n, m]);
+    let upper = Attrs::default().with("lower", Attr::from(false));
+    [call(b, "solve_triangular", &[factors, right], upper)[0], factors]
 }
 
-/// Subtracts a multiple of one row from another, from a column on.
-fn subtract<T: Real>(x: &mut [T], width: usize, [row, other]: [usize; 2], by: T, from: usize) {
-    for column in from..width {
-        x[row * width + column] = x[row * width + column] - by * x[other * width + column];
-    }
-}
-
-/// Elimination on `lu` and `x` side by side, then substitution.
-#[cube]
-fn eliminate<F: Float>(
-    a: &Array<F>,
-    b: &Array<F>,
-    x: &mut Array<F>,
-    lu: &mut Array<F>,
-    #[comptime] n: usize,
-    #[comptime] m: usize,
-    #[comptime] threads: usize,
-) {
-    let unit = UNIT_POS_X as usize;
-    let of_lu = CUBE_POS * n * n;
-    let of_x = CUBE_POS * n * m;
-    copy::<F>(a, lu, of_lu, comptime!(n * n), threads);
-    copy::<F>(b, x, of_x, comptime!(n * m), threads);
-    sync_storage();
-    let mut step = 0usize.runtime();
-    while step < n {
-        let pivot = pivot_of::<F>(lu, of_lu, step, n);
-        sync_storage();
-        let mut column = unit;
-        while column < comptime!(n + m) {
-            if column < n {
-                exchange(lu, of_lu + step * n + column, of_lu + pivot * n + column);
-            } else {
-                exchange(x, of_x + step * m + column - n, of_x + pivot * m + column - n);
-            }
-            column += threads;
-        }
-        sync_storage();
-        let mut row = step + 1usize + unit;
-        while row < n {
-            let by = lu[of_lu + step * n + step];
-            lu[of_lu + row * n + step] /= by;
-            row += threads;
-        }
-        sync_storage();
-        subtract_row::<F>(x, lu, of_x, of_lu, step, n, m, threads);
-        sync_storage();
-        step += 1usize;
-    }
-    substitute::<F>(x, lu, of_x, of_lu, n, m, threads);
-}
-
-#[cube]
-fn copy<F: Float>(
-    from: &Array<F>,
-    to: &mut Array<F>,
-    start: usize,
-    #[comptime] count: usize,
-    #[comptime] threads: usize,
-) {
-    let mut point = UNIT_POS_X as usize;
-    while point < count {
-        to[start + point] = from[start + point];
-        point += threads;
-    }
-}
-
-/// The row of the pivot. Each thread finds it for itself, so all agree without a word of shared memory.
-#[cube]
-fn pivot_of<F: Float>(lu: &Array<F>, of_lu: usize, step: usize, #[comptime] n: usize) -> usize {
-    let mut pivot = step;
-    let mut largest = F::abs(lu[of_lu + step * n + step]);
-    let mut row = step + 1usize;
-    while row < n {
-        let size = F::abs(lu[of_lu + row * n + step]);
-        if size > largest {
-            largest = size;
-            pivot = row;
-        }
-        row += 1usize;
-    }
-    pivot
-}
-
-/// Subtracts multiples of the row of the pivot from all rows below it.
-#[cube]
-fn subtract_row<F: Float>(
-    x: &mut Array<F>,
-    lu: &mut Array<F>,
-    of_x: usize,
-    of_lu: usize,
-    step: usize,
-    #[comptime] n: usize,
-    #[comptime] m: usize,
-    #[comptime] threads: usize,
-) {
-    let first = step + 1usize;
-    let width = comptime!(n + m) - first;
-    let mut point = UNIT_POS_X as usize;
-    while point < (n - first) * width {
-        let row = first + point / width;
-        let column = first + point % width;
-        let by = lu[of_lu + row * n + step];
-        if column < n {
-            let other = by * lu[of_lu + step * n + column];
-            lu[of_lu + row * n + column] -= other;
-        } else {
-            let other = by * x[of_x + step * m + column - n];
-            x[of_x + row * m + column - n] -= other;
-        }
-        point += threads;
-    }
-}
-
-/// Solves for the columns of `x` by the upper triangle of `lu`, each thread for its columns.
-#[cube]
-fn substitute<F: Float>(
-    x: &mut Array<F>,
-    lu: &Array<F>,
-    of_x: usize,
-    of_lu: usize,
-    #[comptime] n: usize,
-    #[comptime] m: usize,
-    #[comptime] threads: usize,
-) {
-    let mut column = UNIT_POS_X as usize;
-    while column < m {
-        let mut step = 0usize.runtime();
-        while step < n {
-            let row = n - 1usize - step;
-            let mut rest = x[of_x + row * m + column];
-            let mut known = row + 1usize;
-            while known < n {
-                rest -= lu[of_lu + row * n + known] * x[of_x + known * m + column];
-                known += 1usize;
-            }
-            x[of_x + row * m + column] = rest / lu[of_lu + row * n + row];
-            step += 1usize;
-        }
-        column += threads;
-    }
-}
-
-#[cube]
-fn exchange<F: Float>(x: &mut Array<F>, first: usize, second: usize) {
-    let kept = x[first];
-    x[first] = x[second];
-    x[second] = kept;
+/// The part of `x` from a row and a column on, less a product of its size.
+fn without(b: &mut Builder, x: Value, start: [usize; 2], left: Value, right: Value) -> Value {
+    let known = product(b, left, right);
+    let count = sides(b, known);
+    let whole = part(b, x, start, count);
+    b.sub(whole, known)
 }

@@ -1,24 +1,24 @@
 //! `solve_triangular`.
 
-use crate::algorithm::{Algorithm, Grid, Operands, Real, Results, lowered};
-use crate::matrices::{call, expect_matrices, expect_square, only, product_by_rows, transposed};
-use engine_core::cubecl;
-use engine_core::cubecl::ir::Scope;
-use engine_core::cubecl::prelude::*;
-use engine_core::device_model::DeviceModel;
-use engine_core::ir::{Attr, Attrs, Binary, Type};
-use engine_core::op::gpu::GpuArguments;
-use engine_core::op::kernel::KernelCall;
+use crate::matrices::{
+    BLOCK, assembled, call, expect_matrices, expect_square, known_extents, only, part, product,
+    product_by_rows, sides, transposed,
+};
+use engine_core::ir::{Attr, Attrs, Binary, Builder, Type, Value};
 use engine_core::op::{AttrSpec, Grad, OpForm, TypeIssue};
 
 /// The x with `a·x = b` for triangular a. A zero on the diagonal gives infinities and NaN.
+/// [`crate::small_triangular()`] solves for blocks of rows, and the rest is products.
 pub fn solve_triangular() -> OpForm {
     OpForm::new("solve_triangular", "Solves triangular linear equations.")
         .input("a", "[…, n, n]; one triangle is read")
         .input("b", "[…, n, m]")
         .attr(AttrSpec::flag("lower", "whether the lower triangle is read, else the upper one", true))
-        .types(|types, _| Ok(vec![solution("solve_triangular", &types[0], &types[1])?]))
-        .lower(lowered::<Triangular>())
+        .types(|types, _| {
+            known_extents("solve_triangular", &types[0])?;
+            Ok(vec![solution("solve_triangular", &types[0], &types[1])?])
+        })
+        .expand(|b, given| vec![solved(b, given.inputs[0], given.inputs[1], given.attrs.bool("lower"))])
         .grad(Grad::rule(|b, given| {
             let Some(grad) = given.grads[0] else { return vec![None, None] };
             let is_lower = given.attrs.bool("lower");
@@ -57,84 +57,28 @@ pub fn solution(op: &str, a: &Type, b: &Type) -> Result<Type, TypeIssue> {
     }
 }
 
-/// Threads of a block. Each solves for one column.
-const THREADS: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-struct Triangular {
-    n: usize,
-    m: usize,
-    is_lower: bool,
-    n_columns: usize,
-}
-
-impl Algorithm for Triangular {
-    const NAME: &'static str = "solve_triangular";
-
-    fn of(call: &KernelCall) -> Triangular {
-        let extents = call.inputs[1].extents();
-        let [n, m] = [2, 1].map(|from_end| extents[extents.len() - from_end]);
-        let n_columns = call.inputs[1].numel().checked_div(n).unwrap_or(0);
-        Triangular { n, m, is_lower: call.attrs().bool("lower"), n_columns }
-    }
-
-    fn run<T: Real>(self, [a, given]: Operands<T>, [x, _]: Results<T>) {
-        let Triangular { n, m, is_lower, .. } = self;
-        x.copy_from_slice(given);
-        for step in 0..n {
-            let row = if is_lower { step } else { n - 1 - step };
-            for before in 0..step {
-                let known = if is_lower { before } else { n - 1 - before };
-                let by = a[row * n + known];
-                for column in 0..m {
-                    x[row * m + column] = x[row * m + column] - by * x[known * m + column];
-                }
-            }
-            for element in &mut x[row * m..(row + 1) * m] {
-                *element = *element / a[row * n + row];
-            }
+/// A block of rows at a time: their solution, then the right-hand sides of all other rows without its products.
+fn solved(b: &mut Builder, a: Value, given: Value, is_lower: bool) -> Value {
+    let [n, m] = sides(b, given);
+    let attrs = Attrs::default().with("lower", Attr::from(is_lower));
+    let mut rest = given;
+    let mut parts = vec![];
+    for done in (0..n.max(1)).step_by(BLOCK) {
+        let own = BLOCK.min(n - done);
+        let others = n - done - own;
+        // The rows of this block, and of those to come, in the matrix and in what is left of the right-hand sides.
+        let (start, other, of_rest, of_other) =
+            if is_lower { (done, done + own, 0, own) } else { (others, 0, others, 0) };
+        let corner = part(b, a, [start, start], [own, own]);
+        let rows = part(b, rest, [of_rest, 0], [own, m]);
+        let x = call(b, "small_triangular", &[corner, rows], attrs.clone())[0];
+        parts.push((x, [start, 0]));
+        if others > 0 {
+            let by = part(b, a, [other, start], [others, own]);
+            let known = product(b, by, x);
+            let whole = part(b, rest, [of_other, 0], [others, m]);
+            rest = b.sub(whole, known);
         }
     }
-
-    fn grid(self, _: usize, device: &DeviceModel) -> Grid {
-        let threads = THREADS.min(device.most_threads);
-        Grid { cubes: self.n_columns.div_ceil(threads), threads }
-    }
-
-    fn emit<F: Float>(self, scope: &mut Scope, given: &GpuArguments, _: usize) {
-        let [a, b, x] = [0, 1, 2].map(|argument| given.array::<F>(argument));
-        substitute::expand::<F>(scope, a, b, x, self.n, self.m, self.is_lower, self.n_columns);
-    }
-}
-
-/// Substitution for one column.
-#[cube]
-fn substitute<F: Float>(
-    a: &Array<F>,
-    b: &Array<F>,
-    x: &mut Array<F>,
-    #[comptime] n: usize,
-    #[comptime] m: usize,
-    #[comptime] is_lower: bool,
-    #[comptime] n_columns: usize,
-) {
-    let point = ABSOLUTE_POS;
-    if point < n_columns {
-        let base = point / m * n;
-        let column = point % m;
-        let mut step = 0usize.runtime();
-        while step < n {
-            let row = if comptime!(is_lower) { step } else { n - 1usize - step };
-            let place = (base + row) * n;
-            let mut rest = b[(base + row) * m + column];
-            let mut before = 0usize.runtime();
-            while before < step {
-                let known = if comptime!(is_lower) { before } else { n - 1usize - before };
-                rest -= a[place + known] * x[(base + known) * m + column];
-                before += 1usize;
-            }
-            x[(base + row) * m + column] = rest / a[place + row];
-            step += 1usize;
-        }
-    }
+    assembled(b, &parts, [n, m])
 }

@@ -1,7 +1,7 @@
 //! `svd`.
 
 use crate::matrices::{
-    call, known_extents, product, product_by_rows, row_norms, signed, transposed, where_row,
+    call, known_extents, product, product_by_rows, row_norms, sides, signed, transposed, where_row,
 };
 use engine_core::ir::{Attr, Attrs, Binary, Builder, DType, E, Literal, Monoid, Unary, Value};
 use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, OpForm, TypeIssue};
@@ -69,11 +69,6 @@ fn rank(attrs: &Attrs, most: usize) -> Result<usize, TypeIssue> {
                 .at_setting("rank"))
         }
     }
-}
-
-fn sides(b: &Builder, x: Value) -> [usize; 2] {
-    let extents = b.extents(x);
-    [2, 1].map(|from_end| extents[extents.len() - from_end])
 }
 
 /// The first k of the singular values, or of the rows.
