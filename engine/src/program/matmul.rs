@@ -13,6 +13,9 @@ use crate::codegen::{CodegenError, KernelSpec};
 use crate::fusion::{Class, FusedOp, MatmulBody};
 use std::sync::Arc;
 
+/// Up to this many points, a row of threads for each may be the fastest kernel of a product.
+const FEW_POINTS: usize = 4096;
+
 /// The program of a matmul, by the fastest variant.
 pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
     let variants = variants(site, body);
@@ -54,8 +57,13 @@ fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
     }
     let parts = KernelSpec::library_splits(site.kernel, site.device);
     let parts = parts.into_iter().map(Variant::LibraryInParts);
-    let own = (n_flops <= library.most_own_flops).then_some(Variant::OwnKernel);
-    [Variant::Library].into_iter().chain(parts).chain(own).collect()
+    let is_sliced = !site.is_guarded && KernelSpec::sliced_product(site.kernel, site.device).is_some();
+    // Where slices have many points, they are faster than a row of threads for each point.
+    let has_few_points = body.batch * body.m * body.n <= FEW_POINTS;
+    let is_small = n_flops <= library.most_own_flops && (has_few_points || !is_sliced);
+    let own = is_small.then_some(Variant::OwnKernel);
+    let sliced = is_sliced.then_some(Variant::Sliced);
+    [Variant::Library].into_iter().chain(parts).chain(sliced).chain(own).collect()
 }
 
 fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
@@ -85,6 +93,11 @@ fn of_variant<T: Tuner>(
         Variant::Library => library(site, body, tuner)?,
         Variant::LibraryInParts(parts) => in_parts(site, parts, tuner)?,
         Variant::OwnKernel => return Ok(Some(own_kernel(site)?)),
+        Variant::Sliced => KernelSpec::sliced_product(site.kernel, site.device).map(|spec| {
+            let mut program = Program::default();
+            kernels(site, &mut program, vec![spec], None);
+            program
+        }),
         Variant::Blocked(cut) => {
             let mut program = Program::default();
             kernels(site, &mut program, KernelSpec::split_k_product(site.kernel, site.device, cut), None);

@@ -34,6 +34,8 @@ pub enum Variant {
     Library,
     /// The library on so many parts of the contracted axis, which are summed afterwards.
     LibraryInParts(usize),
+    /// One kernel whose blocks slice the contracted axis.
+    Sliced,
     /// One kernel of code generation.
     OwnKernel,
     /// Kernels that compute tiles of the result, cut along the contracted axis.
@@ -51,6 +53,7 @@ impl fmt::Display for Variant {
         match self {
             Variant::Library => f.write_str("library"),
             Variant::LibraryInParts(parts) => write!(f, "library in parts: {parts}"),
+            Variant::Sliced => f.write_str("sliced"),
             Variant::OwnKernel => f.write_str("own kernel"),
             Variant::Blocked(cut) => write!(f, "blocked {cut}"),
             Variant::MatrixUnits(block) => write!(f, "matrix units {block}"),

@@ -11,6 +11,7 @@ pub mod matmul;
 pub mod matmul_blocked;
 pub mod matmul_fold;
 pub mod matmul_point;
+pub mod matmul_sliced;
 pub mod radix_sort;
 pub mod row;
 pub mod row_code;

@@ -168,6 +168,43 @@ fn every_split_of_a_matmul_gives_the_same_result() {
     assert!(n_launches.contains(&1) && n_launches.contains(&2), "{n_launches:?}");
 }
 
+/// Slices that are vectors or not, of all layouts: tiles and slices that fit, and others that exceed the matrices.
+#[test]
+fn slices_of_the_contracted_axis_add_up() {
+    let turns = [[false, false], [true, false], [false, true], [true, true]];
+    let shapes = [(1, [32, 64, 256]), (2, [36, 40, 100]), (3, [5, 33, 50]), (1, [512, 256, 36])];
+    for (batch, shape) in shapes {
+        for turned in turns {
+            let product = product(batch, shape, turned, turned[0]);
+            let (kernel, inputs) = (product.kernel(), product.inputs());
+            let fused = KernelSpec::sliced_product(&kernel, DeviceModel::H200).unwrap();
+            let buffers = inputs.each_ref().map(|input| bytes(input));
+            let Some(buffers) = on_host::run_launches(&kernel, &[fused], &buffers, 0) else { return };
+            assert_close(&f32s(&buffers[4]), product.result(&inputs));
+        }
+    }
+}
+
+/// Slices in vectors along the contracted axis on the left, and across it on the right.
+#[test]
+fn the_text_of_a_sliced_matmul() {
+    let product = product(1, [32, 64, 256], [false, false], false);
+    let fused = KernelSpec::sliced_product(&product.kernel(), DeviceModel::H200).unwrap();
+    expect_file!["../../../../tests/golden/matmul_sliced.cu"].assert_eq(&kernel_text(&fused));
+}
+
+#[test]
+fn short_narrow_and_large_matmuls_are_not_sliced() {
+    let is_sliced = |batch: usize, shape: [usize; 3]| {
+        let kernel = product(batch, shape, [false, false], false).kernel();
+        KernelSpec::sliced_product(&kernel, DeviceModel::H200).is_some()
+    };
+    assert!(
+        !is_sliced(1, [128, 10, 256]) && !is_sliced(1, [128, 256, 10]) && !is_sliced(1, [2048, 1024, 64])
+    );
+    assert!(is_sliced(5, [32, 512, 256]) && is_sliced(1, [1, 256, 256]));
+}
+
 #[test]
 fn an_epilogue_runs_on_a_product_in_memory() {
     for product in PRODUCTS {

@@ -1,0 +1,363 @@
+//! Sliced matmuls: a block computes a small tile of the result, and groups of its threads share the contracted axis.
+//!
+//! Products of small matrices are bound by latency. So nothing is staged in shared memory: each group loads vectors of
+//! its slice straight into registers, all of them independent of each other. Shared memory adds up the groups, and all
+//! threads run the epilogue.
+
+use crate::codegen::error::CodegenError;
+use crate::codegen::ir::builder::Code;
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
+use crate::codegen::ops::buffers::{Buffers, Memory};
+use crate::codegen::ops::scalar::widened;
+use crate::codegen::schedule::epilogue::matmul_body;
+use crate::codegen::schedule::map::at_point;
+use crate::codegen::schedule::matmul_point::{ProductForm, multiplied_and_added};
+use crate::device_model::DeviceModel;
+use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody, MatrixOperand};
+use crate::ir::DType;
+use cubecl_core::ir::{Builtin, ElemType, Variable};
+
+/// Points of a thread along each axis, elements of a vector, and steps along the contracted axis at a time.
+const EACH: usize = 4;
+/// Columns of a tile.
+const COLUMNS: usize = 32;
+/// Threads along the columns of a tile.
+const ACROSS: usize = COLUMNS / EACH;
+/// Rows of a tile: the fewest that need few enough blocks.
+const ROWS: [usize; 4] = [4, 8, 16, 32];
+/// The most threads of a block.
+const MOST_THREADS: usize = 512;
+/// The most slices of the contracted axis.
+const MOST_SLICES: usize = 32;
+/// The shortest contracted axis, and the fewest columns. Below them a thread or a row of threads per point is faster.
+const SHORTEST: usize = 32;
+const FEWEST_COLUMNS: usize = 24;
+/// The most blocks for each multiprocessor. More need fewer loads per product than these tiles.
+const MOST_BLOCKS: usize = 3;
+
+/// A matmul whose blocks cut the contracted axis into slices.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MatmulSliced {
+    product: ProductForm,
+    /// The number of matrix pairs.
+    n_batches: usize,
+    /// Rows of a tile.
+    rows: usize,
+    /// Groups of threads, each with a slice.
+    n_slices: usize,
+}
+
+impl MatmulSliced {
+    /// The schedule of a product; none if another one is faster.
+    fn of(body: &MatmulBody, device: &DeviceModel) -> Option<MatmulSliced> {
+        let &MatmulBody { batch, m, n, k, dtype, .. } = body;
+        let is_short = k < SHORTEST || n < FEWEST_COLUMNS || batch * m * n == 0;
+        if is_short || body.rows.is_some() || dtype.accumulator() != DType::F32 {
+            return None;
+        }
+        let n_blocks = |rows: usize| batch * m.div_ceil(rows) * n.div_ceil(COLUMNS);
+        let rows = ROWS.into_iter().find(|&rows| n_blocks(rows) <= MOST_BLOCKS * device.n_processors)?;
+        let threads = MOST_THREADS.min(device.most_threads);
+        let most = (threads / (ACROSS * rows / EACH)).min(MOST_SLICES);
+        let n_slices = most.min((k / EACH + 1).next_power_of_two() / 2).max(1);
+        let form = MatmulSliced { product: ProductForm::of(body), n_batches: batch, rows, n_slices };
+        (form.n_sums() * DType::F32.size() <= device.shared_bytes).then_some(form)
+    }
+
+    /// Threads of a group.
+    fn group(&self) -> usize {
+        ACROSS * self.rows / EACH
+    }
+
+    /// Points of a tile.
+    fn n_points(&self) -> usize {
+        self.rows * COLUMNS
+    }
+
+    /// Partial sums of a block.
+    fn n_sums(&self) -> usize {
+        self.n_points() * self.n_slices
+    }
+
+    /// Length of a slice.
+    fn length(&self) -> usize {
+        self.product.k.div_ceil(self.n_slices).next_multiple_of(EACH)
+    }
+
+    fn n_tiles(&self) -> [usize; 2] {
+        [self.product.m.div_ceil(self.rows), self.product.n.div_ceil(COLUMNS)]
+    }
+}
+
+impl Schedule for MatmulSliced {
+    fn entry(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn threads(&self, _: &KernelSpec) -> usize {
+        self.group() * self.n_slices
+    }
+
+    fn blocks(&self, _: &KernelSpec, _: usize) -> usize {
+        let [rows, columns] = self.n_tiles();
+        self.n_batches * rows * columns
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let body = kernel.body();
+        let tile = Tile::new(code, self);
+        let elem = code.device.register(DType::F32);
+        let partial = code.shared(elem, self.n_sums());
+        let sums = tile.sums(code, kernel.buffers, elem);
+        tile.share(code, partial, &sums);
+        code.sync();
+        let n_threads = self.group() * self.n_slices;
+        let mut result = Ok(());
+        for round in 0..self.n_points().div_ceil(n_threads) {
+            let place = code.at_offset(tile.unit, round * n_threads);
+            let (number, is_inside) = tile.point(code, place, kernel.points());
+            code.when(is_inside, |code| {
+                let sum = tile.total(code, partial, place);
+                let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
+                let registers = body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
+                result = result.clone().and(at_point(code, &body, number, registers));
+            });
+        }
+        result
+    }
+}
+
+/// The tile of a block, and this thread's part of it.
+struct Tile<'k> {
+    form: &'k MatmulSliced,
+    unit: Variable,
+    /// The number of the matrix pair.
+    batch: Variable,
+    /// The first row and column of the tile.
+    corner: [Variable; 2],
+    /// The slice of this thread.
+    slice: Variable,
+    /// The first row and column of this thread in the tile.
+    first: [Variable; 2],
+}
+
+/// One of the two matrices: its lines are rows of the left one, columns of the right one.
+struct Lines {
+    matrix: MatrixOperand,
+    /// Strides from line to line, and along the contracted axis.
+    strides: [i64; 2],
+    /// The number of lines.
+    extent: usize,
+    /// The number of lines of a tile.
+    side: usize,
+    /// This thread's first line.
+    first: Variable,
+    /// The element number where that line starts.
+    start: Variable,
+}
+
+impl<'k> Tile<'k> {
+    fn new(code: &mut Code, form: &'k MatmulSliced) -> Tile<'k> {
+        let unit = code.builtin(Builtin::UnitPosX);
+        let block = code.builtin(Builtin::CubePos);
+        let [n_rows, n_columns] = form.n_tiles();
+        let (rest, column) = (code.divided(block, n_columns), code.modulo(block, n_columns));
+        let (batch, row) = (code.divided(rest, n_rows), code.modulo(rest, n_rows));
+        let corner = [code.scaled(row, form.rows as i64), code.scaled(column, COLUMNS as i64)];
+        let (slice, own) = (code.divided(unit, form.group()), code.modulo(unit, form.group()));
+        let first = [code.divided(own, ACROSS), code.modulo(own, ACROSS)];
+        let first = first.map(|number| code.scaled(number, EACH as i64));
+        Tile { form, unit, batch, corner, slice, first }
+    }
+
+    /// The sums of this thread's points over its slice, row by row.
+    fn sums(&self, code: &mut Code, buffers: &Buffers, elem: ElemType) -> Vec<Variable> {
+        let zero = code.constant(elem, 0.0);
+        let sums: Vec<Variable> = (0..EACH * EACH).map(|_| code.mutable(zero)).collect();
+        let lines = [0, 1].map(|axis| self.lines(code, axis));
+        let length = self.form.length();
+        let begin = code.scaled(self.slice, length as i64);
+        let (start, end) = (code.at(0), code.at(length as i64));
+        code.range(start, end, EACH as i64, |code, i| {
+            let k = code.add_at(begin, i);
+            let [left, right] = lines.each_ref().map(|lines| self.loaded(code, buffers, lines, k));
+            for step in 0..EACH {
+                for (point, &sum) in sums.iter().enumerate() {
+                    let (a, b) = (left[step][point / EACH], right[step][point % EACH]);
+                    let next = multiplied_and_added(code, elem, a, b, sum);
+                    code.assign(sum, next);
+                }
+            }
+        });
+        sums
+    }
+
+    fn lines(&self, code: &mut Code, axis: usize) -> Lines {
+        let ProductForm { m, n, lhs, rhs, .. } = self.form.product;
+        let (matrix, strides) = [(lhs, [lhs.row, lhs.col]), (rhs, [rhs.col, rhs.row])][axis];
+        let (extent, side) = [(m, self.form.rows), (n, COLUMNS)][axis];
+        let first = code.add_at(self.corner[axis], self.first[axis]);
+        let steps = [(self.batch, matrix.batch), (first, strides[0])];
+        let start = steps.into_iter().fold(code.at(matrix.offset), |index, (coordinate, stride)| {
+            let step = code.scaled(coordinate, stride);
+            code.add_at(index, step)
+        });
+        Lines { matrix, strides, extent, side, first, start }
+    }
+
+    /// The elements of this thread's lines at the next steps from `k` on, step by step. Those beyond the matrix are 0.
+    fn loaded(&self, code: &mut Code, buffers: &Buffers, lines: &Lines, k: Variable) -> Vec<Vec<Variable>> {
+        let [across, along] = lines.strides;
+        let from = code.scaled(k, along);
+        let from = code.add_at(lines.start, from);
+        let numbers = (0..EACH).flat_map(|step| (0..EACH).map(move |line| [step, line]));
+        let mut found = vec![vec![]; EACH];
+        match self.vector_axis(lines) {
+            Some(0) => {
+                for (step, found) in found.iter_mut().enumerate() {
+                    let is_inside = self.is_inside(code, lines, k, [step, 0]);
+                    *found = self.load(code, buffers, lines, (from, along * step as i64, is_inside), EACH);
+                }
+            }
+            Some(_) => {
+                for line in 0..EACH {
+                    let is_inside = self.is_inside(code, lines, k, [0, line]);
+                    let steps =
+                        self.load(code, buffers, lines, (from, across * line as i64, is_inside), EACH);
+                    found.iter_mut().zip(steps).for_each(|(found, element)| found.push(element));
+                }
+            }
+            None => {
+                for [step, line] in numbers {
+                    let is_inside = self.is_inside(code, lines, k, [step, line]);
+                    let offset = along * step as i64 + across * line as i64;
+                    found[step].extend(self.load(code, buffers, lines, (from, offset, is_inside), 1));
+                }
+            }
+        }
+        found
+    }
+
+    /// The axis along which vectors lie: 0 across lines, 1 along the contracted axis. None if they are not aligned.
+    fn vector_axis(&self, lines: &Lines) -> Option<usize> {
+        let is_even = |stride: i64| stride.rem_euclid(EACH as i64) == 0;
+        let extents = [lines.extent, self.form.product.k];
+        let is_vector = |&axis: &usize| {
+            let is_next = lines.strides[axis] == 1 && extents[axis].is_multiple_of(EACH);
+            is_next && is_even(lines.strides[1 - axis])
+        };
+        let is_aligned = is_even(lines.matrix.batch) && is_even(lines.matrix.offset);
+        [0, 1].into_iter().filter(|_| is_aligned).find(is_vector)
+    }
+
+    /// Whether the matrix has a line at a step, both relative to this thread's; none if always.
+    fn is_inside(&self, code: &mut Code, lines: &Lines, k: Variable, at: [usize; 2]) -> Option<Variable> {
+        let [step, line] = at;
+        let form = self.form;
+        let is_step = (form.length() * form.n_slices > form.product.k).then(|| {
+            let (place, end) = (code.at_offset(k, step), code.at(form.product.k as i64));
+            code.less(place, end)
+        });
+        let is_line = (!lines.extent.is_multiple_of(lines.side)).then(|| {
+            let (place, end) = (code.at_offset(lines.first, line), code.at(lines.extent as i64));
+            code.less(place, end)
+        });
+        match (is_step, is_line) {
+            (Some(step), Some(line)) => Some(code.and(step, line)),
+            (step, line) => step.or(line),
+        }
+    }
+
+    /// Neighbours from an element on, converted to registers; zeros where there are none.
+    fn load(
+        &self,
+        code: &mut Code,
+        buffers: &Buffers,
+        lines: &Lines,
+        (from, offset, is_inside): (Variable, i64, Option<Variable>),
+        width: usize,
+    ) -> Vec<Variable> {
+        let offset = code.at(offset);
+        let index = code.add_at(from, offset);
+        let first_element = code.at(0);
+        let index = is_inside.map_or(index, |is_inside| code.select(is_inside, index, first_element));
+        let stored = match width {
+            1 => vec![buffers.load(code, lines.matrix.operand, index)],
+            width => buffers.load_vector(code, lines.matrix.operand, index, width),
+        };
+        let elem = code.device.register(DType::F32);
+        let zero = code.constant(elem, 0.0);
+        let converted = stored.into_iter().map(|stored| {
+            let value = widened(code, self.form.product.dtype, stored);
+            let value = code.cast(elem, value);
+            is_inside.map_or(value, |is_inside| code.select(is_inside, value, zero))
+        });
+        converted.collect()
+    }
+
+    /// Writes the sums of this thread to shared memory.
+    fn share(&self, code: &mut Code, partial: Variable, sums: &[Variable]) {
+        let of_slice = code.scaled(self.slice, self.form.n_points() as i64);
+        let of_row = code.scaled(self.first[0], COLUMNS as i64);
+        let start = code.add_at(of_slice, of_row);
+        let start = code.add_at(start, self.first[1]);
+        for (point, &sum) in sums.iter().enumerate() {
+            let place = code.at_offset(start, point / EACH * COLUMNS + point % EACH);
+            let sum = code.snapshot(sum);
+            code.store(partial, place, sum);
+        }
+    }
+
+    /// The sum at a place of the tile over all slices, in their order.
+    fn total(&self, code: &mut Code, partial: Variable, place: Variable) -> Variable {
+        let parts = (0..self.form.n_slices).map(|slice| slice * self.form.n_points());
+        let parts: Vec<Variable> = parts
+            .map(|offset| {
+                let place = code.at_offset(place, offset);
+                code.load(partial, place)
+            })
+            .collect();
+        let mut parts = parts.into_iter();
+        let first = parts.next().unwrap_or_else(|| crate::bug!("a matmul of no slices"));
+        parts.fold(first, |sum, part| code.bin(cubecl_core::ir::Arithmetic::Add, sum, part))
+    }
+
+    /// The number of the point at a place of the tile, and whether the result has it.
+    fn point(&self, code: &mut Code, place: Variable, n_points: Variable) -> (Variable, Variable) {
+        let ProductForm { m, n, .. } = self.form.product;
+        let lines = [code.divided(place, COLUMNS), code.modulo(place, COLUMNS)];
+        let [row, column] = [0, 1].map(|axis| code.add_at(self.corner[axis], lines[axis]));
+        let before = code.scaled(self.batch, m as i64);
+        let before = code.add_at(before, row);
+        let before = code.scaled(before, n as i64);
+        let number = code.add_at(before, column);
+        let is_point = code.less(number, n_points);
+        let inside = [(row, m, self.form.rows), (column, n, COLUMNS), (lines[0], self.form.rows, 1)];
+        let is_inside = inside.into_iter().fold(is_point, |all, (line, extent, tile)| {
+            if extent.is_multiple_of(tile) && tile > 1 {
+                return all;
+            }
+            let end = code.at(extent as i64);
+            let is_line = code.less(line, end);
+            code.and(all, is_line)
+        });
+        (number, is_inside)
+    }
+}
+
+impl KernelSpec {
+    /// The matmul as one launch whose blocks slice the contracted axis, without side sums; none if another schedule is
+    /// faster, or an assertion must run before the first write.
+    ///
+    /// # Panics
+    /// If the kernel is no matmul.
+    pub fn sliced_product(kernel: &Kernel, device: DeviceModel) -> Option<KernelSpec> {
+        let body = matmul_body(kernel);
+        if kernel.has_checks() {
+            return None;
+        }
+        let schedule = MatmulSliced::of(body, &device)?;
+        Some(KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel), device))
+    }
+}
