@@ -118,23 +118,12 @@ fn eliminate<F: Float>(
     #[comptime] held: usize,
     #[comptime] threads: usize,
 ) {
-    let unit = UNIT_POS_X as usize;
-    let of_x = CUBE_POS * m * n;
     let mut rows = Array::<F>::new(comptime!((held * n).max(1)));
     let mut places = Array::<usize>::new(held);
     let mut top = SharedMemory::<F>::new(comptime!(n.max(1)));
     let mut sizes = SharedMemory::<F>::new(threads);
     let mut spots = SharedMemory::<usize>::new(threads);
-    #[unroll]
-    for own in 0..held {
-        let row = comptime!(own * threads) + unit;
-        places[own] = row;
-        #[unroll]
-        for column in 0..n {
-            rows[comptime!(own * n + column)] =
-                if row < m { x[of_x + row * n + column] } else { F::new(0.0) };
-        }
-    }
+    load_rows::<F>(x, &mut rows, &mut places, m, n, held, threads);
     let mut step = 0usize.runtime();
     while step < n {
         let pivot = pivot_place::<F>(&rows, &places, &mut sizes, &mut spots, step, m, n, held, threads);
@@ -167,6 +156,48 @@ fn eliminate<F: Float>(
         }
         step += 1usize;
     }
+    store_rows::<F>(factors, order, &rows, &places, m, n, held, threads);
+}
+
+/// Loads the rows of this thread.
+#[cube]
+fn load_rows<F: Float>(
+    x: &Array<F>,
+    rows: &mut Array<F>,
+    places: &mut Array<usize>,
+    #[comptime] m: usize,
+    #[comptime] n: usize,
+    #[comptime] held: usize,
+    #[comptime] threads: usize,
+) {
+    let unit = UNIT_POS_X as usize;
+    let of_x = CUBE_POS * m * n;
+    #[unroll]
+    for own in 0..held {
+        let row = comptime!(own * threads) + unit;
+        places[own] = row;
+        #[unroll]
+        for column in 0..n {
+            rows[comptime!(own * n + column)] =
+                if row < m { x[of_x + row * n + column] } else { F::new(0.0) };
+        }
+    }
+}
+
+/// Stores the rows of this thread at their places.
+#[cube]
+fn store_rows<F: Float>(
+    factors: &mut Array<F>,
+    order: &mut Array<i32>,
+    rows: &Array<F>,
+    places: &Array<usize>,
+    #[comptime] m: usize,
+    #[comptime] n: usize,
+    #[comptime] held: usize,
+    #[comptime] threads: usize,
+) {
+    let unit = UNIT_POS_X as usize;
+    let of_x = CUBE_POS * m * n;
     #[unroll]
     for own in 0..held {
         let row = comptime!(own * threads) + unit;

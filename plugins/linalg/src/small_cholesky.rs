@@ -98,23 +98,7 @@ fn factor<F: Float>(
     let mut held = Array::<F>::new(comptime!((n_rows * n_columns).max(1)));
     // Two columns by turns, so that one barrier a column is enough.
     let mut shared = SharedMemory::<F>::new(comptime!(2 * padded));
-    #[unroll]
-    for i in 0..n_rows {
-        #[unroll]
-        for j in 0..n_columns {
-            let row = first + comptime!(i * ROWS);
-            let column = lane + comptime!(j * LANES);
-            let mut element = F::new(0.0);
-            if row < n && column < n {
-                if column <= row {
-                    element = x[of_x + row * n + column];
-                } else {
-                    l[of_x + row * n + column] = F::new(0.0);
-                }
-            }
-            held[comptime!(i * n_columns + j)] = element;
-        }
-    }
+    load::<F>(x, l, &mut held, n, n_rows, n_columns);
     #[unroll]
     for j in 0..n_columns {
         let mut own = 0usize.runtime();
@@ -146,6 +130,39 @@ fn factor<F: Float>(
                 }
             }
             own += 1usize;
+        }
+    }
+}
+
+/// Loads this thread's elements of the lower triangle, and clears those above it in the result.
+#[cube]
+fn load<F: Float>(
+    x: &Array<F>,
+    l: &mut Array<F>,
+    held: &mut Array<F>,
+    #[comptime] n: usize,
+    #[comptime] n_rows: usize,
+    #[comptime] n_columns: usize,
+) {
+    let of_x = CUBE_POS * n * n;
+    let unit = UNIT_POS_X as usize;
+    let lane = unit % LANES;
+    let first = unit / LANES;
+    #[unroll]
+    for i in 0..n_rows {
+        #[unroll]
+        for j in 0..n_columns {
+            let row = first + comptime!(i * ROWS);
+            let column = lane + comptime!(j * LANES);
+            let mut element = F::new(0.0);
+            if row < n && column < n {
+                if column <= row {
+                    element = x[of_x + row * n + column];
+                } else {
+                    l[of_x + row * n + column] = F::new(0.0);
+                }
+            }
+            held[comptime!(i * n_columns + j)] = element;
         }
     }
 }

@@ -115,16 +115,7 @@ fn substitute<F: Float>(
         SharedMemory::<F>::new(comptime!((n_rows * GROUPS * (n_rows * GROUPS + 1) / 2).max(1)));
     // Two solutions by turns, so that one barrier a row is enough.
     let mut found = SharedMemory::<F>::new(comptime!(2 * LANES));
-    let mut point = unit;
-    while point < comptime!(n * n) {
-        let row = point / n;
-        let before = point % n;
-        if before < row {
-            let from = if comptime!(is_lower) { point } else { comptime!(n * n - 1) - point };
-            triangle[row * (row + 1usize) / 2usize - row + before] = a[of_a + from];
-        }
-        point += comptime!(LANES * GROUPS);
-    }
+    load_triangle::<F>(a, &mut triangle, of_a, n, is_lower);
     #[unroll]
     for i in 0..n_rows {
         let step = group + comptime!(i * GROUPS);
@@ -160,5 +151,26 @@ fn substitute<F: Float>(
             }
             own += 1usize;
         }
+    }
+}
+
+/// Loads the triangle without its diagonal. The upper one is turned by half a circle.
+#[cube]
+fn load_triangle<F: Float>(
+    a: &Array<F>,
+    triangle: &mut SharedMemory<F>,
+    of_a: usize,
+    #[comptime] n: usize,
+    #[comptime] is_lower: bool,
+) {
+    let mut point = UNIT_POS_X as usize;
+    while point < comptime!(n * n) {
+        let row = point / n;
+        let before = point % n;
+        if before < row {
+            let from = if comptime!(is_lower) { point } else { comptime!(n * n - 1) - point };
+            triangle[row * (row + 1usize) / 2usize - row + before] = a[of_a + from];
+        }
+        point += comptime!(LANES * GROUPS);
     }
 }

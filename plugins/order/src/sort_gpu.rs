@@ -1,18 +1,17 @@
 //! Sorting rows on a GPU.
 //!
-//! A row that fits into shared memory is sorted there. A block sorts several short rows. A longer row is cut into runs
-//! that fit, and sorted runs are merged pairwise. The place of an entry is its own place plus the number of entries of
-//! the other run that come before it.
+//! A block sorts a row that fits into it ([`crate::sort_block`]), or several short rows. A longer row is cut into runs
+//! that fit, and sorted runs are merged pairwise ([`crate::sort_merge`]).
 
 use crate::axis::dtype;
 use crate::rank_words::{Order, high_of, high_rank, low_of, low_rank};
+use crate::sort_block::{Block, Entries, first_at, index_at, loaded_place, second_at};
+use crate::sort_merge::{merge_rows, merge_runs};
 use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
 use engine_core::device_model::DeviceModel;
 use engine_core::op::KernelCall;
-use engine_core::op::gpu::{
-    CubeBody, GpuArgument, GpuKernel, GpuLaunch, Shape, View, WORKSPACE_ALIGNMENT, put, put_last, sort,
-};
+use engine_core::op::gpu::{CubeBody, GpuArgument, GpuKernel, GpuLaunch, Shape, View, WORKSPACE_ALIGNMENT};
 use std::sync::Arc;
 
 /// Entries per block, and its threads.
@@ -26,15 +25,20 @@ const ENTRIES: usize = 1 << 22;
 /// The parameters of a sort. The first `count` of each row are written. In a shorter row, the rest is the number that
 /// comes last and the index -1.
 #[derive(Clone, Copy, Debug)]
-struct Sort {
-    order: Order,
-    n: usize,
-    count: usize,
-    shape: Shape,
+pub struct Sort {
+    /// What comes first.
+    pub order: Order,
+    /// Elements of a row, and those that are written.
+    pub n: usize,
+    pub count: usize,
+    /// The entries of a block.
+    pub shape: Shape,
     /// Bytes of the integers that represent elements.
     size: usize,
+    /// Threads of a warp.
+    plane: usize,
     /// Entries per run, a power of two.
-    run: usize,
+    pub run: usize,
 }
 
 /// The launches that sort the rows of a call's operand and write the first `count` of each, with their indices.
@@ -47,7 +51,7 @@ pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, device: &Dev
     let run = n.max(count).next_power_of_two().clamp(2, longest);
     let threads = THREADS.min(device.most_threads);
     let shape = Shape { capacity: run.max(SHORT_CAPACITY), is_wide, threads };
-    let sort = Sort { order, n, count, shape, size: device.bits_size(order.dtype), run };
+    let sort = Sort { order, n, count, shape, size: device.bits_size(order.dtype), plane: device.plane, run };
     if n.max(count) <= run { sort.whole_rows(n_rows) } else { sort.long_rows(n_rows) }
 }
 
@@ -129,7 +133,14 @@ impl Sort {
         GpuKernel { workspace_bytes: 2 * (4 * n_words).next_multiple_of(WORKSPACE_ALIGNMENT), launches }
     }
 
-    fn n_planes(self) -> usize {
+    /// The entries of a block.
+    fn block(self) -> Block {
+        let Shape { capacity, is_wide, threads } = self.shape;
+        Block { threads, each: capacity / threads, run: self.run, is_wide, plane: self.plane }
+    }
+
+    /// Words of an entry in the workspace.
+    pub fn n_planes(self) -> usize {
         if self.shape.is_wide { 3 } else { 2 }
     }
 
@@ -163,7 +174,7 @@ impl Sort {
         });
         GpuLaunch {
             name: "merge_runs",
-            cubes: (n_rows * self.n).div_ceil(self.shape.threads),
+            cubes: n_rows * self.n.div_ceil(self.run),
             threads: self.shape.threads,
             arguments: vec![from, to],
             scalars: vec![n_rows, run],
@@ -209,7 +220,7 @@ impl Sort {
         });
         GpuLaunch {
             name: "merge_rows",
-            cubes: (n_rows * self.n.max(self.count)).div_ceil(self.shape.threads),
+            cubes: n_rows * self.n.max(self.count).div_ceil(self.run),
             threads: self.shape.threads,
             arguments: [from].into_iter().chain(RESULTS).collect(),
             scalars: vec![first, n_rows, run],
@@ -230,32 +241,30 @@ fn sort_rows<T: Int>(
     let run = comptime!(spec.run);
     let n = comptime!(spec.n);
     let count = comptime!(spec.count);
-    let capacity = comptime!(spec.shape.capacity);
+    let block = comptime!(spec.block());
     let first = CUBE_POS * comptime!(spec.shape.capacity / spec.run);
-    let mut words = SharedMemory::<u32>::new(comptime!(spec.shape.n_words()));
-    let mut place = UNIT_POS_X as usize;
-    while place < capacity {
+    let mut entries = Entries::new(block);
+    #[unroll]
+    for own in 0..comptime!(block.each) {
+        let place = loaded_place(own, block);
         let row = first + place / run;
         let column = place % run;
-        if row < n_rows && column < n {
-            fetch::<T>(&mut words, place, x, row * n + column, column, spec);
-        } else {
-            put_last(&mut words, place, comptime!(spec.shape));
-        }
-        place += comptime!(spec.shape.threads);
+        fetch::<T>(&mut entries, own, x, row * n + column, column, row < n_rows && column < n, spec);
     }
+    let mut words = SharedMemory::<u32>::new(comptime!(block.n_words()));
+    entries.sort(&mut words, block);
+    entries.share(&mut words, block);
     sync_cube();
-    sort(&mut words, capacity.runtime(), run.runtime(), comptime!(spec.shape));
     let mut place = UNIT_POS_X as usize;
-    while place < capacity {
+    while place < comptime!(spec.shape.capacity) {
         let row = first + place / run;
         let column = place % run;
         if row < n_rows && column < count {
             let to = row * count + column;
             if column < n {
-                let low = if comptime!(spec.shape.is_wide) { words[place + capacity] } else { u32::new(0) };
-                let index = words[place + comptime!(spec.shape.indices())];
-                write::<T>(values, indices, to, words[place], low, index, spec);
+                let high = first_at(&words, place, block);
+                let low = second_at(&words, place, block);
+                write::<T>(values, indices, to, high, low, index_at(&words, place, block), spec);
             } else {
                 write_none::<T>(values, indices, to, spec);
             }
@@ -266,164 +275,67 @@ fn sort_rows<T: Int>(
 
 /// Sorts one run of a row per block, into the workspace.
 #[cube]
-fn sort_runs<T: Int>(
-    x: &Array<T>,
-    entries: &mut Array<u32>,
-    first: usize,
-    n_rows: usize,
-    #[comptime] spec: Sort,
-) {
-    let run = comptime!(spec.run);
+fn sort_runs<T: Int>(x: &Array<T>, to: &mut Array<u32>, first: usize, n_rows: usize, #[comptime] spec: Sort) {
     let n = comptime!(spec.n);
+    let block = comptime!(spec.block());
     let row = CUBE_POS / comptime!(spec.n_runs());
-    let start = CUBE_POS % comptime!(spec.n_runs()) * run;
-    let mut words = SharedMemory::<u32>::new(comptime!(spec.shape.n_words()));
-    let mut place = UNIT_POS_X as usize;
-    while place < run {
-        let column = start + place;
-        if column < n {
-            fetch::<T>(&mut words, place, x, (first + row) * n + column, column, spec);
-        } else {
-            put_last(&mut words, place, comptime!(spec.shape));
-        }
-        place += comptime!(spec.shape.threads);
+    let start = CUBE_POS % comptime!(spec.n_runs()) * comptime!(spec.run);
+    let mut entries = Entries::new(block);
+    #[unroll]
+    for own in 0..comptime!(block.each) {
+        let column = start + loaded_place(own, block);
+        fetch::<T>(&mut entries, own, x, (first + row) * n + column, column, column < n, spec);
     }
+    let mut words = SharedMemory::<u32>::new(comptime!(block.n_words()));
+    entries.sort(&mut words, block);
+    entries.share(&mut words, block);
     sync_cube();
-    sort(&mut words, run.runtime(), run.runtime(), comptime!(spec.shape));
     let plane = n_rows * n;
     let mut place = UNIT_POS_X as usize;
-    while place < run {
+    while place < comptime!(spec.run) {
         let column = start + place;
         if column < n {
-            let to = row * n + column;
-            entries[to] = words[place];
-            entries[to + plane] = words[place + comptime!(spec.shape.capacity)];
+            let point = row * n + column;
+            to[point] = first_at(&words, place, block);
             if comptime!(spec.shape.is_wide) {
-                entries[to + 2usize * plane] = words[place + comptime!(spec.shape.indices())];
+                to[point + plane] = second_at(&words, place, block);
             }
+            to[point + comptime!(spec.n_planes() - 1) * plane] = index_at(&words, place, block);
         }
         place += comptime!(spec.shape.threads);
     }
 }
 
-/// Merges runs pairwise, one entry per thread.
-#[cube]
-fn merge_runs(from: &Array<u32>, to: &mut Array<u32>, n_rows: usize, run: usize, #[comptime] spec: Sort) {
-    let n = comptime!(spec.n);
-    let plane = n_rows * n;
-    let point = ABSOLUTE_POS;
-    if point < plane {
-        let row = point / n;
-        let place = row * n + merged_place(from, row, point % n, plane, run, spec);
-        to[place] = from[point];
-        to[place + plane] = from[point + plane];
-        if comptime!(spec.shape.is_wide) {
-            to[place + 2usize * plane] = from[point + 2usize * plane];
-        }
-    }
-}
-
-/// Merges the last two runs into the results.
-#[cube]
-fn merge_rows<T: Int>(
-    from: &Array<u32>,
-    values: &mut Array<T>,
-    indices: &mut Array<u32>,
-    first: usize,
-    n_rows: usize,
-    run: usize,
-    #[comptime] spec: Sort,
-) {
-    let n = comptime!(spec.n);
-    let count = comptime!(spec.count);
-    let most = comptime!(spec.n.max(spec.count));
-    let row = ABSOLUTE_POS / most;
-    let column = ABSOLUTE_POS % most;
-    if row < n_rows {
-        let to = (first + row) * count;
-        if column < n {
-            let plane = n_rows * n;
-            let place = merged_place(from, row, column, plane, run, spec);
-            if place < count {
-                let point = row * n + column;
-                let low = if comptime!(spec.shape.is_wide) { from[point + plane] } else { u32::new(0) };
-                let index = from[point + comptime!(spec.n_planes() - 1) * plane];
-                write::<T>(values, indices, to + place, from[point], low, index, spec);
-            }
-        } else {
-            write_none::<T>(values, indices, to + column, spec);
-        }
-    }
-}
-
-/// The place of a column's entry after the merge of its run with the other run of the pair.
-#[cube]
-fn merged_place(
-    from: &Array<u32>,
-    row: usize,
-    column: usize,
-    plane: usize,
-    run: usize,
-    #[comptime] spec: Sort,
-) -> usize {
-    let n = comptime!(spec.n);
-    let row_start = row * n;
-    let number = column / run;
-    let other = (number ^ 1usize) * run;
-    let start = (number & (number ^ 1usize)) * run;
-    let own = row_start + column;
-    let high = from[own];
-    let second = if comptime!(spec.shape.is_wide) { from[own + plane] } else { u32::new(0) };
-    // Among equal elements, those of the earlier run come first.
-    let is_earlier = other < column;
-    let other_start = select(other < n, other, n);
-    let end = other_start + run;
-    let mut least = other_start;
-    let mut most = select(end < n, end, n);
-    while least < most {
-        let middle = (least + most) / 2usize;
-        let there = row_start + middle;
-        let other_high = from[there];
-        let is_lower = if comptime!(spec.shape.is_wide) {
-            let other_second = from[there + plane];
-            other_second < second || (other_second == second && is_earlier)
-        } else {
-            is_earlier
-        };
-        if other_high < high || (other_high == high && is_lower) {
-            least = middle + 1usize;
-        } else {
-            most = middle;
-        }
-    }
-    start + (column - number * run) + (least - other_start)
-}
-
-/// Loads an element into the entries of the block.
+/// Loads an element into an entry of this thread; an entry without an element comes last.
 #[cube]
 fn fetch<T: Int>(
-    words: &mut SharedMemory<u32>,
-    place: usize,
+    entries: &mut Entries,
+    #[comptime] own: usize,
     x: &Array<T>,
     point: usize,
     index: usize,
+    is_element: bool,
     #[comptime] spec: Sort,
 ) {
     let order = comptime!(spec.order);
     let is_wide = comptime!(spec.shape.is_wide);
-    let low = if comptime!(is_wide) { u32::cast_from(x[2usize * point]) } else { u32::new(0) };
-    let high = if comptime!(is_wide) {
-        u32::cast_from(x[2usize * point + 1usize])
-    } else {
-        u32::cast_from(x[point])
-    };
-    let first = high_rank(high, low, order);
-    put(words, place, first, low_rank(high, low, order), index as u32, comptime!(spec.shape));
+    let block = comptime!(spec.block());
+    entries.put_last(own, block);
+    if is_element {
+        let low = if comptime!(is_wide) { u32::cast_from(x[2usize * point]) } else { u32::new(0) };
+        let high = if comptime!(is_wide) {
+            u32::cast_from(x[2usize * point + 1usize])
+        } else {
+            u32::cast_from(x[point])
+        };
+        let first = high_rank(high, low, order);
+        entries.put(own, first, low_rank(high, low, order), index as u32, block);
+    }
 }
 
 /// Writes the element of an entry, and its index.
 #[cube]
-fn write<T: Int>(
+pub fn write<T: Int>(
     values: &mut Array<T>,
     indices: &mut Array<u32>,
     to: usize,
@@ -444,7 +356,12 @@ fn write<T: Int>(
 
 /// Writes the values for a missing element.
 #[cube]
-fn write_none<T: Int>(values: &mut Array<T>, indices: &mut Array<u32>, to: usize, #[comptime] spec: Sort) {
+pub fn write_none<T: Int>(
+    values: &mut Array<T>,
+    indices: &mut Array<u32>,
+    to: usize,
+    #[comptime] spec: Sort,
+) {
     let last = comptime!(spec.order.last());
     if comptime!(spec.shape.is_wide) {
         values[2usize * to] = T::cast_from(u32::new(comptime!(last[1] as i64)));
