@@ -10,6 +10,7 @@
 //! **Invariant:** no input makes the importer panic, or allocate more than a small multiple of the file.
 
 mod attention;
+mod body;
 mod export;
 mod fault;
 mod fold;
@@ -18,6 +19,7 @@ mod grid;
 mod inline;
 mod known;
 mod literal;
+mod loops;
 mod model;
 mod names;
 mod narrow;

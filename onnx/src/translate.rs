@@ -1,6 +1,6 @@
 //! The nodes of a model, one after the other, as expressions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -45,8 +45,10 @@ pub(crate) struct Translation<'m, 'r> {
     pub(crate) dims: &'m [(Symbol, usize)],
     /// The ops that the table does not say.
     special: &'static [(&'static str, Translate)],
-    /// Whether extents of inputs have names.
-    pub(crate) has_open_extents: bool,
+    /// The extents of inputs that have names.
+    pub(crate) open_extents: HashSet<String>,
+    /// Those among them that need a value in the pipeline.
+    pub(crate) settled: HashSet<String>,
     /// The functions of the model.
     pub(crate) functions: Rc<Functions>,
     /// Calls of functions around the present node.
@@ -68,7 +70,8 @@ impl<'m, 'r> Translation<'m, 'r> {
             folder,
             dims,
             special,
-            has_open_extents: false,
+            open_extents: HashSet::new(),
+            settled: HashSet::new(),
             functions: Rc::default(),
             depth: 0,
             n_nodes: 0,
@@ -78,6 +81,11 @@ impl<'m, 'r> Translation<'m, 'r> {
     /// The translation of an op that the table does not say.
     fn special(&self, op: &str) -> Option<Translate> {
         self.special.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
+    }
+
+    /// Notes names of open extents that need a value in the pipeline. Other names do not matter.
+    pub(crate) fn settle(&mut self, names: Vec<String>) {
+        self.settled.extend(names.into_iter().filter(|name| self.open_extents.contains(name)));
     }
 
     /// Adds the tensors that a graph holds.
@@ -211,7 +219,7 @@ impl<'m, 'r> Translation<'m, 'r> {
             return fault;
         }
         fault.message = format!("{}: {}", node.describe(), fault.message);
-        if self.has_open_extents {
+        if !self.open_extents.is_empty() {
             let help = "extents may be given as numbers: `engine import --dim NAME=N`";
             fault.help = Some(fault.help.map_or(help.to_owned(), |own| format!("{own}; {help}")));
         }
