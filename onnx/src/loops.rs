@@ -13,7 +13,7 @@ use crate::literal::{list, of_number};
 use crate::narrow::Narrow;
 use crate::node::Node;
 use crate::operands::{axis, numbers, operand};
-use crate::proto::GraphProto;
+use crate::proto::{GraphProto, ValueInfoProto};
 use crate::regions::{graph, scalar, uneven};
 use crate::shapes;
 use crate::table::expression;
@@ -66,21 +66,26 @@ impl Tensor {
 }
 
 impl<'n> Trip<'n> {
-    /// Begins a trip, which is given the values of these names.
+    /// Begins a trip, which is given the values of these names, under names like those of the inputs of the body.
     fn begin(
         of: &mut Translation,
         node: &'n Node,
-        names: &[String],
+        (names, inputs): (&[String], &[ValueInfoProto]),
         (visited, ty, narrow): (&str, Type, Option<&'static Narrow>),
     ) -> Result<Trip<'n>, Diagnostic> {
-        let mut initial = vec![];
+        if inputs.len() < names.len() {
+            return Err(uneven(node));
+        }
+        let mut initial: Vec<Tensor> = vec![];
         for name in names {
             let item = of.values.item(name).ok_or_else(|| uneven(node))?;
             let (tensor, ty) = of.values.tensor(name)?;
             initial.push(Tensor { name: tensor, ty, narrow: item.narrow });
         }
         let mark = of.values.mark();
-        let carried = initial.iter().map(|x| Tensor::local(of, &x.name, x.ty.clone(), x.narrow)).collect();
+        let carried = initial.iter().zip(inputs);
+        let carried =
+            carried.map(|(x, input)| Tensor::local(of, &input.name, x.ty.clone(), x.narrow)).collect();
         let visited = Tensor::local(of, visited, ty, narrow);
         Ok(Trip { node, mark, initial, carried, visited })
     }
@@ -226,7 +231,12 @@ pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<Vec<Item>, Diag
     let ends = Ends::of(of, node)?;
     let number = body.input.first().map_or("trip", |input| input.name.as_str());
     let names = node.inputs.get(2..).unwrap_or_default();
-    let trip = Trip::begin(of, node, names, (number, Type::scalar(DType::I64), None))?;
+    let trip = Trip::begin(
+        of,
+        node,
+        (names, body.input.get(2..).unwrap_or_default()),
+        (number, Type::scalar(DType::I64), None),
+    )?;
     let own = [trip.visited.item(), scalar(DType::Bool, Number::Bool(true))];
     let inputs: Vec<Item> = own.into_iter().chain(trip.carried.iter().map(Tensor::item)).collect();
     let mut found = of.region(node, body, &inputs)?.into_iter();
@@ -365,7 +375,7 @@ pub(crate) fn scan(
         true => (first.name.as_str(), row(&first.ty), first.narrow),
         false => ("position", Type::scalar(DType::I32), None),
     };
-    let trip = Trip::begin(of, node, &node.inputs[..n_carried], (like, ty, narrow))?;
+    let trip = Trip::begin(of, node, (&node.inputs[..n_carried], &body.input), (like, ty, narrow))?;
     let mut inputs: Vec<Item> = trip.carried.iter().map(Tensor::item).collect();
     for (sequence, _) in &found {
         inputs.push(match is_single {

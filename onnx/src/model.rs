@@ -28,7 +28,7 @@ use crate::values::{Defined, Param};
 use crate::write::Parts;
 
 /// The oldest opset that is read.
-pub const OLDEST_OPSET: i64 = 7;
+pub const OLDEST_OPSET: i64 = 6;
 /// The newest opset that is read.
 pub const NEWEST_OPSET: i64 = 27;
 

@@ -239,12 +239,17 @@ fn stacked(
         return Err(node.fault("has results whose shapes differ from trip to trip"));
     }
     let axis = shapes::axis(along, rank + 1, 0).ok_or_else(|| uneven(node))?;
-    let mut texts: Vec<String> = parts.into_iter().map(|(name, _)| name).collect();
-    let mut op = "stack";
+    let texts = side_by_side(parts.into_iter().map(|(name, _)| name).collect(), true, axis);
+    of.values.derive(&format!("{name}_rows"), &texts, first.narrow)
+}
+
+/// Tensors side by side along an axis, which may be new, by ops of few operands.
+pub(crate) fn side_by_side(mut texts: Vec<String>, is_new: bool, axis: usize) -> String {
+    let mut op = if is_new { "stack" } else { "concat" };
     while texts.len() > 1 || op == "stack" {
         texts =
             texts.chunks(MOST_PARTS).map(|part| format!("{op}({}, axis={axis})", part.join(", "))).collect();
         op = "concat";
     }
-    of.values.derive(&format!("{name}_rows"), &texts.concat(), first.narrow)
+    texts.concat()
 }

@@ -12,18 +12,21 @@ use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
 use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
-use crate::{grid, pads, quantize, recurrent, regions, resize, signal, windows};
+use crate::{grid, pads, picks, quantize, recurrent, regions, resize, sequences, signal, windows};
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
     ("AffineGrid", grid::affine_grid),
     ("Attention", attention),
     ("AveragePool", windows::average_pool),
+    ("CausalConvWithState", windows::causal_conv),
     ("Cast", cast),
     ("CastLike", cast),
     ("CenterCropPad", pads::center_crop_pad),
     ("Col2Im", windows::col2im),
     ("Constant", constant),
+    ("Compress", picks::compress),
+    ("ConcatFromSequence", sequences::concat),
     ("ConstantOfShape", constant_of_shape),
     ("Conv", windows::conv),
     ("ConvInteger", quantize::conv_integer),
@@ -41,7 +44,11 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("LpPool", windows::lp_pool),
     ("MatMulInteger", quantize::matmul_integer),
     ("MaxPool", windows::max_pool),
+    ("MaxUnpool", picks::max_unpool),
     ("OneHot", one_hot),
+    ("Optional", sequences::optional),
+    ("OptionalGetElement", sequences::element),
+    ("OptionalHasElement", sequences::has_element),
     ("Pad", pads::pad),
     ("QLinearConv", quantize::linear_conv),
     ("QLinearMatMul", quantize::linear_matmul),
@@ -49,14 +56,24 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Range", range),
     ("Resize", resize::resize),
     ("RNN", recurrent::rnn),
+    ("ReverseSequence", picks::reverse_sequence),
     ("RotaryEmbedding", rotary),
     ("STFT", signal::stft),
     ("Scan", regions::scan),
+    ("ScatterElements", picks::scatter_elements),
     ("ScatterND", scatter_nd),
+    ("SequenceAt", sequences::at),
+    ("SequenceConstruct", sequences::construct),
+    ("SequenceEmpty", sequences::construct),
+    ("SequenceErase", sequences::erase),
+    ("SequenceInsert", sequences::insert),
+    ("SequenceLength", sequences::length),
+    ("SequenceMap", sequences::map),
     ("Shape", shape),
     ("Size", size),
     ("Slice", slice),
     ("Split", split),
+    ("SplitToSequence", sequences::split),
     ("Upsample", resize::upsample),
 ];
 
@@ -246,7 +263,7 @@ fn split(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
 }
 
 /// The parts of index vectors, one for each leading axis of the data. Those of batch axes are the places there.
-fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic> {
+pub(crate) fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic> {
     let (name, shape) = operand(of, node, 1)?;
     let n = shape
         .last()
@@ -281,7 +298,7 @@ fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         None => "",
         Some(Attribute::Text(text)) if text == "none" => "",
         Some(Attribute::Text(text)) if text == "add" => ", accumulate=true",
-        Some(_) => return Err(node.fault("has a reduction other than `none` and `add`")),
+        Some(_) => return picks::scatter_rows(of, node),
     };
     let ((name, _), (updates, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
     let columns = columns(of, node)?;

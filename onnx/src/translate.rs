@@ -16,8 +16,11 @@ use crate::functions::Functions;
 use crate::known::Known;
 use crate::narrow::Narrow;
 use crate::node::{Attribute, Node};
+use crate::old;
+use crate::picks;
 use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
 use crate::scope::Scope;
+use crate::sequences;
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
@@ -28,9 +31,25 @@ const MOST_CALLS: usize = 32;
 /// The most nodes of a model, those of branches included.
 const MOST_NODES: usize = 1 << 20;
 
+/// The first opset whose elementwise ops broadcast all operands.
+const FIRST_MODERN: i64 = 7;
+
+/// Ops without a translation whose results have extents that only data determine.
+const BY_DATA: [&str; 3] = ["NonMaxSuppression", "NonZero", "Unique"];
+
 /// Ops without a row of the table whose results are elements of their first operand.
-const MOVES: &[&str] =
-    &["CenterCropPad", "GatherND", "MaxPool", "Pad", "Resize", "ScatterND", "Slice", "Split", "Upsample"];
+const MOVES: &[&str] = &[
+    "CenterCropPad",
+    "Compress",
+    "GatherND",
+    "Pad",
+    "Resize",
+    "ScatterElements",
+    "ScatterND",
+    "Slice",
+    "Split",
+    "Upsample",
+];
 
 /// Translates a node.
 pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic>;
@@ -123,7 +142,7 @@ impl<'m, 'r> Translation<'m, 'r> {
     }
 
     /// Counts nodes, before they take memory.
-    fn count(&mut self, n: usize) -> Result<(), Diagnostic> {
+    pub(crate) fn count(&mut self, n: usize) -> Result<(), Diagnostic> {
         self.n_nodes = self.n_nodes.saturating_add(n);
         match self.n_nodes > MOST_NODES {
             true => {
@@ -159,6 +178,10 @@ impl<'m, 'r> Translation<'m, 'r> {
             table::rows().iter().map(|row| row.op.as_str()).chain(self.special.iter().map(|(name, _)| *name));
         let near = nearest(&first.op, known).filter(|near| *near != first.op);
         let near = near.map(|near| format!("the nearest known op is {near}; ")).unwrap_or_default();
+        let near = match BY_DATA.contains(&first.op.as_str()) {
+            true => format!("it {}, so end the model before it; ", picks::BY_DATA),
+            false => near,
+        };
         let others: Vec<String> = others.iter().map(|((_, op), n)| format!("{op} ({n})")).collect();
         let others = match others.len() {
             0 => "no other op is missing".to_owned(),
@@ -187,6 +210,15 @@ impl<'m, 'r> Translation<'m, 'r> {
         for output in node.outputs.iter().filter(|name| !name.is_empty()) {
             self.expect_new(output, &node.describe())?;
         }
+        let modern;
+        let node = match self.opset < FIRST_MODERN && self.is_own(node) {
+            true => {
+                modern = old::modern(self, node)?;
+                &modern
+            }
+            false => node,
+        };
+        self.expect_tensors(node)?;
         let known = |name: &String| self.values.known(name);
         let inputs: Vec<Option<&Known>> = node.inputs.iter().map(known).collect();
         let narrow = self.narrow(node);
@@ -211,6 +243,16 @@ impl<'m, 'r> Translation<'m, 'r> {
             (None, None) => self.expect_known_ops(std::slice::from_ref(node)),
         }
         .map_err(|fault| self.of_node(node, fault))
+    }
+
+    /// Fails if an op on tensors reads a value that is none.
+    fn expect_tensors(&self, node: &Node) -> Result<(), Diagnostic> {
+        match node.inputs.iter().find(|name| !self.values.is_tensor(name)) {
+            Some(name) if self.is_own(node) && !sequences::reads(&node.op) => {
+                Err(node.fault(&format!("reads `{name}`, which is no tensor")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A message of the engine names no node of the model, and no way to settle its extents.

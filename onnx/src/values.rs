@@ -14,6 +14,7 @@ use crate::known::{Known, Number};
 use crate::literal::of_number;
 use crate::names::Names;
 use crate::narrow::Narrow;
+use crate::sequences::Content;
 use crate::table::expression;
 use crate::tensor::{Element, Stored};
 
@@ -23,6 +24,8 @@ pub(crate) struct Item {
     pub(crate) known: Option<Known>,
     stored: Option<Stored>,
     tensor: Option<(String, Type)>,
+    /// The parts of a value that is no tensor.
+    pub(crate) content: Option<Content>,
     /// The type whose numbers it holds, if the engine lacks it.
     pub(crate) narrow: Option<&'static Narrow>,
 }
@@ -36,6 +39,11 @@ impl Item {
     /// A tensor of the pipeline.
     pub(crate) fn tensor(name: &str, ty: Type, narrow: Option<&'static Narrow>) -> Item {
         Item { tensor: Some((name.to_owned(), ty)), narrow, ..Item::default() }
+    }
+
+    /// A value that is no tensor.
+    pub(crate) fn without_tensor(content: Content) -> Item {
+        Item { content: Some(content), ..Item::default() }
     }
 
     fn is_constant(&self) -> bool {
@@ -109,6 +117,11 @@ impl<'r> Values<'r> {
     /// Whether a value of that name is there.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.items.contains_key(name)
+    }
+
+    /// Whether a value is a tensor, or missing.
+    pub(crate) fn is_tensor(&self, name: &str) -> bool {
+        self.items.get(name).is_none_or(|item| item.content.is_none())
     }
 
     /// A value.
@@ -220,7 +233,7 @@ impl<'r> Values<'r> {
         let is_number = !stored.dtype.is_float() || stored.dims.is_empty();
         let known = if is_number { Known::of(&stored) } else { None };
         let narrow = stored.narrow;
-        self.put(name, Item { known, stored: Some(stored), tensor: None, narrow });
+        self.put(name, Item { known, stored: Some(stored), narrow, ..Item::default() });
     }
 
     /// Adds an input of the pipeline.
@@ -309,6 +322,7 @@ impl<'r> Values<'r> {
         match (regular, item.stored.or_else(|| item.known.as_ref().and_then(Known::stored))) {
             (Some(expr), _) => self.push(like, expr),
             (None, Some(stored)) => Ok(self.param(like, stored)),
+            (None, None) if item.content.is_some() => Err(no_tensor(like)),
             (None, None) => Err(open_extents(like)),
         }
     }
@@ -357,6 +371,13 @@ impl<'r> Values<'r> {
         }
         self.tensor(onnx).map(|(name, _)| expression(&name))
     }
+}
+
+fn no_tensor(onnx: &str) -> Diagnostic {
+    unsupported(
+        format!("the value `{onnx}` is a sequence, or an optional value without an element"),
+        "inputs, outputs, and values that loops and branches on data hand on are tensors",
+    )
 }
 
 fn open_extents(onnx: &str) -> Diagnostic {

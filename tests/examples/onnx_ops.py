@@ -530,6 +530,56 @@ def loops():
         {"xs": rand(20, 2) / 4, "s0": rand(2), "w": rand(2)}, ["last", "outs"], 17, {}, open_dims={"xs": ["T", 2]})
 
 
+def sequences():
+    info = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
+    node, number, integer = helper.make_node, TensorProto.FLOAT, TensorProto.INT64
+    parts = {f"x{i}": rand(2, 3) for i in range(3)}
+    at = {"one": np.array(1), "last": np.array(-1)}
+    made = node("SequenceConstruct", [*parts], ["s"])
+    changed = [made, node("SequenceErase", ["s", "last"], ["t"]), node("SequenceInsert", ["t", "x2", "last"], ["u"]),
+               node("SequenceInsert", ["u", "x0"], ["v"]), node("SequenceAt", ["v", "one"], ["y0"]), node("SequenceLength", ["v"], ["y1"]),
+               node("ConcatFromSequence", ["v"], ["y2"], axis=1)]
+    run("Sequence", changed, parts, ["y0", "y1", "y2"], 17, at)
+    run("Sequence that is empty at first", [node("SequenceEmpty", [], ["s"]), node("SequenceInsert", ["s", "x"], ["t"]), node("SequenceInsert", ["t", "x"], ["u"]),
+        node("ConcatFromSequence", ["u"], ["y"], axis=-1, new_axis=1)], {"x": rand(2, 2)}, ["y"], 17, {})
+    for split, keep in [(None, 1), (None, 0), (np.array(2), 1), (np.array([1, 3, 1]), 1)]:
+        operands = ["x", "split"] if split is not None else ["x"]
+        nodes = [node("SplitToSequence", operands, ["s"], axis=1, keepdims=keep), node("SequenceAt", ["s", "last"], ["y0"]), node("SequenceLength", ["s"], ["y1"])]
+        run(f"SplitToSequence {split} {keep}", nodes, {"x": rand(2, 5)}, ["y0", "y1"], 17, {**at, **({"split": split} if split is not None else {})})
+    # A loop of known trips may hand a sequence on, and a function goes over its parts.
+    grows = helper.make_graph([node("SequenceAt", ["s", "i"], ["p"]), node("Neg", ["p"], ["q"]), node("SequenceInsert", ["t", "q"], ["u"]), node("Identity", ["go"], ["on"])], "grows",
+        [info("i", integer, []), info("go", TensorProto.BOOL, []), helper.make_tensor_sequence_value_info("t", number, None)],
+        [info("on", TensorProto.BOOL, []), helper.make_tensor_sequence_value_info("u", number, None)])
+    loop = [made, node("SequenceLength", ["s"], ["n"]), node("SequenceEmpty", [], ["e"]), node("Loop", ["n", "", "e"], ["r"], body=grows),
+            node("ConcatFromSequence", ["r"], ["y"], axis=0)]
+    run("Loop that hands a sequence on", loop, parts, ["y"], 17, {})
+    doubled = helper.make_graph([node("Add", ["a", "b"], ["c"])], "doubled", [info("a", number, [2, 3]), info("b", number, [2, 3])], [info("c", number, [2, 3])])
+    mapped = [made, node("SequenceMap", ["s", "x0"], ["m"], body=doubled), node("ConcatFromSequence", ["m"], ["y"], axis=0)]
+    run("SequenceMap", mapped, parts, ["y"], 17, {})
+    kind = helper.make_tensor_type_proto(number, [2])
+    run("Optional", [node("Optional", ["x"], ["o"]), node("OptionalHasElement", ["o"], ["y0"]), node("OptionalGetElement", ["o"], ["y1"]),
+        node("Optional", [], ["none"], type=kind), node("OptionalHasElement", ["none"], ["y2"])], {"x": rand(2)}, ["y0", "y1", "y2"], 17, {})
+
+
+def places():
+    for shape, settings in [((2, 2, 5), dict(kernel_shape=[2])), ((1, 2, 4, 5), dict(kernel_shape=[2, 3], strides=[2, 1], pads=[1, 1, 0, 1])),
+                            ((1, 1, 5, 6), dict(kernel_shape=[2, 2], dilations=[2, 2], storage_order=1)), ((1, 1, 3, 4, 3), dict(kernel_shape=[2, 2, 2]))]:
+        case("MaxPool", rand(*shape), opset=12, n=2, title=f"places {shape}", **settings)
+    case("MaxPool", whole(1, 1, 4, 4, low=0, high=3, dtype=np.uint8), opset=12, n=2, kernel_shape=[3, 3], title="places of equal bytes")
+    case("MaxUnpool", rand(1, 2, 2, 2), np.array([[[[0, 3], [9, 15]], [[16, 19], [25, 30]]]]), opset=11, kernel_shape=[2, 2], strides=[2, 2])
+    lengths = np.array([1, 3, 2])
+    case("ReverseSequence", rand(4, 3, 2), lengths, opset=10)
+    case("ReverseSequence", rand(3, 4, 2), lengths, opset=10, batch_axis=0, time_axis=1, title="items first")
+    for axis in [{}, {"axis": 1}, {"axis": -2}]:
+        case("Compress", rand(2, 3), np.array([False, True]), consts=(1,), opset=11, title=f"{axis}", **axis)
+    for reduction in ["add", "mul", "max", "min"]:
+        case("ScatterElements", rand(3, 4), whole(3, 2, low=-3, high=3), rand(3, 2), opset=18, reduction=reduction, title=reduction)
+        case("ScatterElements", rand(3, 4), whole(2, 4, low=-4, high=4), rand(2, 4), opset=18, axis=1, reduction=reduction, title=f"{reduction}, axis 1")
+        case("ScatterND", rand(3, 4), whole(5, 1, low=-3, high=3), rand(5, 4), opset=18, reduction=reduction, title=f"{reduction} of rows")
+        case("ScatterND", rand(2, 3, 2), whole(2, 3, 2, low=-2, high=2), rand(2, 3, 2), opset=18, reduction=reduction, title=f"{reduction} of pairs")
+    case("BatchNormalization", rand(3, 2, 4), rand(2), rand(2), rand(2), positive(2), opset=15, n=3, training_mode=1, momentum=0.8, title="training")
+
+
 def transforms():
     c = lambda *items: np.array(items, I)
     q, k, v = rand(1, 4, 3, 4), rand(1, 2, 5, 4), rand(1, 2, 5, 2)
@@ -584,7 +634,7 @@ def grids():
 
 if __name__ == "__main__":
     for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
-                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences, grids, loops]:
+                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences, grids, loops, sequences, places]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")
