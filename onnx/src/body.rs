@@ -9,26 +9,12 @@ use engine_core::text::expr::{Expr, ExprKind};
 use crate::inline::{inlined, names, owner};
 use crate::node::Node;
 use crate::translate::Translation;
-use crate::values::{Defined, Mark};
+use crate::values::{Body, Defined, Mark};
 
 /// The most calls of ops that a function of the engine stands for.
 const MOST_CALLS: usize = 10_000;
 /// The most functions within each other.
 const DEEPEST: usize = 15;
-
-/// A function of the pipeline.
-#[derive(Clone, Debug)]
-pub(crate) struct Body {
-    pub(crate) name: String,
-    pub(crate) inputs: Vec<(String, Type)>,
-    pub(crate) nodes: Vec<Defined>,
-    /// The labels of the results, and the tensors that they are.
-    pub(crate) outputs: Vec<(String, String)>,
-    /// The calls of ops that it stands for.
-    n_calls: usize,
-    /// The functions that it calls within each other, itself included.
-    depth: usize,
-}
 
 /// Makes a function of the nodes since the mark. Tensors of the graph around that they read become its last operands, and
 /// are returned.
@@ -46,6 +32,7 @@ pub(crate) fn close(
     let nodes = inlined(of.values.cut(mark), &results);
     let own: HashSet<String> =
         nodes.iter().map(|node| &node.name).chain(inputs.iter().map(|(name, _)| name)).cloned().collect();
+    let is_below = |name: &str| name.rmatch_indices('.').any(|(dot, _)| own.contains(&name[..dot]));
     let mut read: Vec<String> = vec![];
     let mut note = |name: &str| {
         let is_around = !own.contains(owner(name, &own));
@@ -56,6 +43,11 @@ pub(crate) fn close(
     nodes.iter().for_each(|node| names(&node.expr, &mut note));
     outputs.iter().for_each(|(_, result)| note(result));
     for name in &read {
+        if is_below(name) {
+            return Err(
+                node.fault(&format!("has a body that reads `{name}` beside a value of the same beginning"))
+            );
+        }
         let ty = of.values.tensor_type(name).ok_or_else(|| node.fault("has a body that reads no tensor"))?;
         inputs.push((name.clone(), ty.clone()));
     }

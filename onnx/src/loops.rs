@@ -1,4 +1,4 @@
-//! Loops that stay loops: the body becomes a function, which the pipeline calls for each trip.
+//! Loops. Short ones are written out (`regions`); of all others, the body becomes a function, which the pipeline calls for each trip.
 //!
 //! A loop whose number of trips is known visits the numbers of the trips, or a sequence (`over=0`). All others end by a
 //! result of the function (`until=…`).
@@ -14,12 +14,14 @@ use crate::narrow::Narrow;
 use crate::node::Node;
 use crate::operands::{axis, numbers, operand};
 use crate::proto::{GraphProto, ValueInfoProto};
-use crate::regions::{graph, scalar, uneven};
+use crate::regions::{graph, results, scalar, uneven, written_scan, written_trips};
 use crate::shapes;
 use crate::table::expression;
 use crate::translate::Translation;
 use crate::values::{Item, Mark};
 
+/// The most trips of a loop that is written out if it might stay one.
+const SHORT: i64 = 16;
 /// The most trips of a loop of the engine.
 const MOST_TRIPS: i64 = i32::MAX as i64;
 
@@ -226,7 +228,7 @@ impl Ends {
 }
 
 /// `Loop(trips, condition, carried…)` whose first trip, if only data say whether it is there, is taken in any case.
-pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<Vec<Item>, Diagnostic> {
+fn looped_trips(of: &mut Translation, node: &Node) -> Result<Vec<Item>, Diagnostic> {
     let body = graph(node, "body")?;
     let ends = Ends::of(of, node)?;
     let number = body.input.first().map_or("trip", |input| input.name.as_str());
@@ -329,7 +331,7 @@ fn sequence(
 ) -> Result<(Tensor, Number), Diagnostic> {
     let (name, shape) = operand(of, node, n_carried + at)?;
     let narrow = of.values.item(name).and_then(|item| item.narrow);
-    let along = axis(node, setting(node, "scan_input_axes", at), shape.len())?;
+    let along = axis(node, node.int_of("scan_input_axes", at), shape.len())?;
     let (mut text, ty) = of.values.tensor(name)?;
     if along != 0 {
         let axes = Number::vector(
@@ -337,7 +339,7 @@ fn sequence(
         );
         text = format!("permute({text}, axes={})", list(&axes));
     }
-    if setting(node, "scan_input_directions", at) != 0 {
+    if node.int_of("scan_input_directions", at) != 0 {
         text = format!("slice({text}, step=-1)");
     }
     let tensor = match text == *name || of.values.tensor_type(&text).is_some() {
@@ -350,13 +352,8 @@ fn sequence(
     Ok((tensor, shape[along].clone()))
 }
 
-/// An element of a list of whole numbers, by default 0.
-pub(crate) fn setting(node: &Node, name: &str, at: usize) -> i64 {
-    node.ints(name).and_then(|items| items.get(at)).copied().unwrap_or(0)
-}
-
 /// `Scan(carried…, sequences…)`: a trip for each place on an axis of the sequences.
-pub(crate) fn scan(
+fn looped_scan(
     of: &mut Translation,
     node: &Node,
     (body, n_carried): (&GraphProto, usize),
@@ -409,11 +406,11 @@ fn turned(
 ) -> Result<Item, Diagnostic> {
     let rows = Tensor::of(of, label, item.clone())?;
     let rank = rows.ty.rank();
-    let along = shapes::axis(setting(node, "scan_output_axes", at), rank, 0).ok_or_else(|| {
+    let along = shapes::axis(node.int_of("scan_output_axes", at), rank, 0).ok_or_else(|| {
         broken(format!("{} has an axis that its result lacks", node.describe()), "export the model again")
     })?;
     let mut text = rows.name.clone();
-    if setting(node, "scan_output_directions", at) != 0 {
+    if node.int_of("scan_output_directions", at) != 0 {
         text = format!("slice({text}, step=-1)");
     }
     if along != 0 {
@@ -424,4 +421,50 @@ fn turned(
         true => Ok(item),
         false => of.values.derive(label, &text, rows.narrow),
     }
+}
+
+/// `Loop(trips, condition, carried…)`. Short loops are written out if that can be, as their shapes may change.
+pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let first =
+        of.values.known(node.input(0).unwrap_or_default()).and_then(Known::single).and_then(Number::int);
+    translated(of, node, first.is_some_and(|n| n <= SHORT), [&written_trips, &looped_trips])
+}
+
+/// `Scan(carried…, sequences…)` since opset 9: a trip for each place on an axis of the sequences.
+pub(crate) fn scan(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    if of.opset < 9 {
+        return Err(node.fault("has the form of opset 8"));
+    }
+    let body = graph(node, "body")?;
+    let n_sequences = usize::try_from(node.int("num_scan_inputs", 0)).ok();
+    let n_carried = n_sequences.and_then(|n| node.inputs.len().checked_sub(n)).ok_or_else(|| uneven(node))?;
+    if body.output.len() < n_carried || node.outputs.len() > body.output.len() {
+        return Err(uneven(node));
+    }
+    let (_, shape) = operand(of, node, n_carried)?;
+    let along = axis(node, node.int_of("scan_input_axes", 0), shape.len())?;
+    let is_short = shape[along].int().is_some_and(|n| n <= SHORT);
+    let written = |of: &mut Translation, node: &Node| written_scan(of, node, (body, n_carried));
+    let looped = |of: &mut Translation, node: &Node| looped_scan(of, node, (body, n_carried));
+    translated(of, node, is_short, [&written, &looped])
+}
+
+/// One way to translate a loop.
+type Way<'w> = &'w dyn Fn(&mut Translation, &Node) -> Result<Vec<Item>, Diagnostic>;
+
+/// Writes a loop out, or keeps it as one. What fits better is tried first. The fault of the loop is reported if both fail,
+/// but that of the written form if there are few trips.
+fn translated(
+    of: &mut Translation,
+    node: &Node,
+    is_short: bool,
+    [written, looped]: [Way; 2],
+) -> Result<(), Diagnostic> {
+    let mark = of.values.mark();
+    let ways = if is_short { [written, looped] } else { [looped, written] };
+    let found = ways[0](of, node).or_else(|fault| {
+        of.values.roll_back(&mark);
+        ways[1](of, node).map_err(|_| fault)
+    });
+    results(of, node, found?)
 }

@@ -11,11 +11,12 @@ use engine_core::op::Registry;
 use engine_core::text::expr::{Expr, ExprKind};
 use prost::Message;
 
-use crate::body::{Body, walk};
+use crate::body::walk;
 use crate::fault::{broken, malformed, unsupported};
 use crate::functions;
 use crate::inline::inlined;
 use crate::narrow::Narrow;
+use crate::old::modern;
 use crate::proto::{
     DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
 };
@@ -23,14 +24,17 @@ use crate::special::OPS;
 use crate::table;
 use crate::table::expression;
 use crate::tensor::{Stored, element_of};
-use crate::translate::{self, Translation};
-use crate::values::{Defined, Param};
+use crate::translate::{self, Forms, Translation};
+use crate::values::{Body, Defined, Param};
 use crate::write::Parts;
 
 /// The oldest opset that is read.
 pub const OLDEST_OPSET: i64 = 6;
 /// The newest opset that is read.
 pub const NEWEST_OPSET: i64 = 27;
+
+/// What the table does not say.
+const FORMS: Forms = Forms { special: OPS, modern };
 
 /// A model that has become a pipeline.
 pub struct Imported {
@@ -89,7 +93,7 @@ pub fn import(
     let graph = model
         .graph
         .ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
-    let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims, OPS);
+    let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims, FORMS);
     of.functions = Rc::new(functions::read(&model.functions, of.folder)?);
     let outputs = reserve_outputs(&graph);
     of.initializers(&graph)?;
@@ -184,7 +188,7 @@ fn inputs(of: &mut Translation, graph: &GraphProto) -> Result<Vec<(String, Type)
     let mut inputs = vec![];
     for input in graph.input.iter().filter(|input| !of.values.has(&input.name)).collect::<Vec<_>>() {
         let (ty, narrow) = input_type(of, input, &mut open)?;
-        let name = of.values.names.unique(&input.name);
+        let name = of.values.names.source(&input.name);
         of.values.add_input(&input.name, &name, (ty.clone(), narrow));
         inputs.push((name, ty));
     }

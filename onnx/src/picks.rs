@@ -6,14 +6,13 @@ use engine_core::ir::DType;
 use crate::fault::{broken, unsupported};
 use crate::known::{Known, Number};
 use crate::literal::{list, of_number};
-use crate::node::Node;
-use crate::operands::{axis, ints, numbers, operand};
-use crate::special::columns;
+use crate::node::{Attribute, Node};
+use crate::operands::{MOST_AXES, axis, ints, numbers, operand};
 use crate::table::expression;
-use crate::translate::Translation;
+use crate::translate::{IS_BY_DATA, Translation};
 use crate::values::Item;
 
-/// Extents of 1 but for those at some axes.
+/// Extents of 1, except at some axes.
 fn extents_at(rank: usize, given: &[(usize, &Number)]) -> String {
     let mut extents = vec![Number::Int(1); rank];
     given.iter().for_each(|(axis, n)| extents[*axis] = (*n).clone());
@@ -50,7 +49,7 @@ pub(crate) fn compress(of: &mut Translation, node: &Node) -> Result<(), Diagnost
     let condition = node.input(1).and_then(|name| of.values.known(name)).and_then(Known::ints);
     let condition = condition.ok_or_else(|| {
         unsupported(
-            format!("{} {BY_DATA}", node.describe()),
+            format!("{} {IS_BY_DATA}", node.describe()),
             "a constant condition settles them: `--value NAME=[…]`",
         )
     })?;
@@ -67,9 +66,6 @@ pub(crate) fn compress(of: &mut Translation, node: &Node) -> Result<(), Diagnost
     };
     of.values.define(&node.outputs[0], expression(&expr)).map(drop)
 }
-
-/// What ops without a translation have in common if data determine extents.
-pub(crate) const BY_DATA: &str = "has a result whose extents only data determine";
 
 /// A vector with updates at places, combined as the node asks for.
 fn scattered(node: &Node, [x, places, updates]: [&str; 3]) -> Result<String, Diagnostic> {
@@ -142,8 +138,53 @@ fn places(of: &mut Translation, node: &Node, sum: &str) -> Result<String, Diagno
     of.values.tensor_of(&label, places).map(|(name, _)| name)
 }
 
+/// The parts of index vectors, one for each leading axis of the data. Those of batch axes are the places there.
+fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic> {
+    let (name, shape) = operand(of, node, 1)?;
+    let n = shape
+        .last()
+        .and_then(Number::int)
+        .filter(|n| (1..=MOST_AXES as i64).contains(n))
+        .ok_or_else(|| node.fault("has indices of open length"))?;
+    let n_batch = node.int("batch_dims", 0);
+    if !(0..shape.len() as i64).contains(&n_batch) {
+        return Err(broken(format!("{} has too many batch axes", node.describe()), "export the model again"));
+    }
+    let dtype = of.values.type_of(name).map_or(DType::I64, |ty| ty.dtype);
+    let place = |axis: usize| {
+        let mut extents = vec![Number::Int(1); shape.len() - 1];
+        extents[axis] = shape[axis].clone();
+        format!("iota(shape={}, axis={axis}, dtype={dtype})", list(&extents))
+    };
+    let places: Vec<String> = (0..n_batch as usize).map(place).collect();
+    let indices = of.values.operand(name, None)?;
+    let picked = (0..n).map(|at| format!("select({indices}, axis=-1, index={at})"));
+    Ok(places.into_iter().chain(picked).collect())
+}
+
+pub(crate) fn gather_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let (name, _) = operand(of, node, 0)?;
+    let columns = columns(of, node)?;
+    let x = of.values.operand(name, None)?;
+    of.values.define(&node.outputs[0], expression(&format!("index({x}, {})", columns.join(", ")))).map(drop)
+}
+
+pub(crate) fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let adds = match node.attributes.get("reduction") {
+        None => "",
+        Some(Attribute::Text(text)) if text == "none" => "",
+        Some(Attribute::Text(text)) if text == "add" => ", accumulate=true",
+        Some(_) => return scatter_rows(of, node),
+    };
+    let ((name, _), (updates, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
+    let columns = columns(of, node)?;
+    let [x, updates] = [name, updates].map(|name| of.values.operand(name, None));
+    let expr = format!("index_put({}, {}, {}{adds})", x?, updates?, columns.join(", "));
+    of.values.define(&node.outputs[0], expression(&expr)).map(drop)
+}
+
 /// `ScatterND(x, indices, updates)` with a reduction, on the vector of the elements.
-pub(crate) fn scatter_rows(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+fn scatter_rows(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let ((name, shape), (indices, _), (updates, _)) =
         (operand(of, node, 0)?, operand(of, node, 1)?, operand(of, node, 2)?);
     let columns = columns(of, node)?;

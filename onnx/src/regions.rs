@@ -1,11 +1,10 @@
-//! Nodes with graphs of their own: branches, and loops that are written out. Others stay loops (`loops`).
+//! Nodes with graphs of their own: branches, and loops that are written out. `loops` keeps others as loops.
 
 use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
 
 use crate::fault::broken;
 use crate::known::{Known, Number};
-use crate::loops::{self, setting};
 use crate::node::Node;
 use crate::operands::{axis, numbers, operand};
 use crate::proto::GraphProto;
@@ -16,8 +15,6 @@ use crate::values::Item;
 
 /// The most trips of a loop that is written out.
 const MOST_TRIPS: i64 = 1 << 12;
-/// The most trips of a loop that is written out if it might stay one.
-const SHORT: i64 = 16;
 /// The most operands of `stack` and `concat`.
 const MOST_PARTS: usize = 16;
 
@@ -63,7 +60,7 @@ pub(crate) fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
     Ok(())
 }
 
-fn results(of: &mut Translation, node: &Node, found: Vec<Item>) -> Result<(), Diagnostic> {
+pub(crate) fn results(of: &mut Translation, node: &Node, found: Vec<Item>) -> Result<(), Diagnostic> {
     if node.outputs.len() > found.len() {
         return Err(uneven(node));
     }
@@ -85,54 +82,8 @@ pub(crate) fn scalar(dtype: DType, number: Number) -> Item {
     Item::of(Known { dtype, dims: vec![], elements: vec![number] }, None)
 }
 
-/// `Loop(trips, condition, carried…)`. Short loops are written out if that can be, as their shapes may change.
-pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    let first =
-        of.values.known(node.input(0).unwrap_or_default()).and_then(Known::single).and_then(Number::int);
-    translated(of, node, first.is_some_and(|n| n <= SHORT), [&written_trips, &loops::trips])
-}
-
-/// `Scan(carried…, sequences…)` since opset 9: a trip for each place on an axis of the sequences.
-pub(crate) fn scan(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    if of.opset < 9 {
-        return Err(node.fault("has the form of opset 8"));
-    }
-    let body = graph(node, "body")?;
-    let n_sequences = usize::try_from(node.int("num_scan_inputs", 0)).ok();
-    let n_carried = n_sequences.and_then(|n| node.inputs.len().checked_sub(n)).ok_or_else(|| uneven(node))?;
-    if body.output.len() < n_carried || node.outputs.len() > body.output.len() {
-        return Err(uneven(node));
-    }
-    let (_, shape) = operand(of, node, n_carried)?;
-    let along = axis(node, setting(node, "scan_input_axes", 0), shape.len())?;
-    let is_short = shape[along].int().is_some_and(|n| n <= SHORT);
-    let written = |of: &mut Translation, node: &Node| written_scan(of, node, (body, n_carried));
-    let looped = |of: &mut Translation, node: &Node| loops::scan(of, node, (body, n_carried));
-    translated(of, node, is_short, [&written, &looped])
-}
-
-/// One way to translate a loop.
-type Way<'w> = &'w dyn Fn(&mut Translation, &Node) -> Result<Vec<Item>, Diagnostic>;
-
-/// Writes a loop out, or keeps it as one. What fits better is tried first. The fault of the loop is reported if both fail,
-/// but that of the written form if there are few trips.
-fn translated(
-    of: &mut Translation,
-    node: &Node,
-    is_short: bool,
-    [written, looped]: [Way; 2],
-) -> Result<(), Diagnostic> {
-    let mark = of.values.mark();
-    let ways = if is_short { [written, looped] } else { [looped, written] };
-    let found = ways[0](of, node).or_else(|fault| {
-        of.values.roll_back(&mark);
-        ways[1](of, node).map_err(|_| fault)
-    });
-    results(of, node, found?)
-}
-
 /// The results of a `Loop` whose trips are written out. The condition must be known before each trip.
-fn written_trips(of: &mut Translation, node: &Node) -> Result<Vec<Item>, Diagnostic> {
+pub(crate) fn written_trips(of: &mut Translation, node: &Node) -> Result<Vec<Item>, Diagnostic> {
     let body = graph(node, "body")?;
     let single = |of: &Translation, at: usize| {
         numbers(of, node, at).map(|found| found.and_then(|found| found.first().and_then(Number::int)))
@@ -168,7 +119,7 @@ fn written_trips(of: &mut Translation, node: &Node) -> Result<Vec<Item>, Diagnos
 }
 
 /// The results of a `Scan` whose trips are written out.
-fn written_scan(
+pub(crate) fn written_scan(
     of: &mut Translation,
     node: &Node,
     (body, n_carried): (&GraphProto, usize),
@@ -176,10 +127,10 @@ fn written_scan(
     let mut sequences = vec![];
     for (at, name) in node.inputs[n_carried..].iter().enumerate() {
         let (_, shape) = operand(of, node, n_carried + at)?;
-        let along = axis(node, setting(node, "scan_input_axes", at), shape.len())?;
+        let along = axis(node, node.int_of("scan_input_axes", at), shape.len())?;
         let extent = shape[along].int().filter(|n| *n <= MOST_TRIPS);
         let extent = extent.ok_or_else(|| node.fault("has too many trips, or an open number of them"))?;
-        sequences.push((name, along, extent, setting(node, "scan_input_directions", at) != 0));
+        sequences.push((name, along, extent, node.int_of("scan_input_directions", at) != 0));
     }
     let n_trips = sequences.first().map_or(0, |(_, _, extent, _)| *extent);
     if sequences.iter().any(|(_, _, extent, _)| *extent != n_trips) {
@@ -207,10 +158,10 @@ fn written_scan(
             stacks.push(Item::default());
             continue;
         };
-        if setting(node, "scan_output_directions", at) != 0 {
+        if node.int_of("scan_output_directions", at) != 0 {
             rows.reverse();
         }
-        stacks.push(stacked(of, node, (name, setting(node, "scan_output_axes", at)), rows)?);
+        stacks.push(stacked(of, node, (name, node.int_of("scan_output_axes", at)), rows)?);
     }
     Ok(carried.into_iter().chain(stacks).collect())
 }

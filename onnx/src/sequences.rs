@@ -13,23 +13,10 @@ use crate::regions::{graph, side_by_side, uneven};
 use crate::shapes;
 use crate::table::expression;
 use crate::translate::Translation;
-use crate::values::Item;
-
-/// A value that is no tensor.
-#[derive(Clone, Debug)]
-pub(crate) enum Content {
-    Sequence(Vec<Rc<Item>>),
-    /// An optional value without an element.
-    Nothing,
-}
+use crate::values::{Content, Item};
 
 /// The most parts of a split.
 const MOST_PARTS: i64 = 1 << 12;
-
-/// Whether an op reads sequences and optional values.
-pub(crate) fn reads(op: &str) -> bool {
-    op.contains("Sequence") || op.starts_with("Optional") || matches!(op, "Identity" | "Loop")
-}
 
 impl Item {
     fn parts(&self) -> Option<&[Rc<Item>]> {

@@ -16,11 +16,8 @@ use crate::functions::Functions;
 use crate::known::Known;
 use crate::narrow::Narrow;
 use crate::node::{Attribute, Node};
-use crate::old;
-use crate::picks;
 use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
 use crate::scope::Scope;
-use crate::sequences;
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
@@ -36,6 +33,9 @@ const FIRST_MODERN: i64 = 7;
 
 /// Ops without a translation whose results have extents that only data determine.
 const BY_DATA: [&str; 3] = ["NonMaxSuppression", "NonZero", "Unique"];
+
+/// What is said of them.
+pub(crate) const IS_BY_DATA: &str = "has a result whose extents only data determine";
 
 /// Ops without a row of the table whose results are elements of their first operand.
 const MOVES: &[&str] = &[
@@ -54,6 +54,15 @@ const MOVES: &[&str] = &[
 /// Translates a node.
 pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic>;
 
+/// What the table does not say.
+#[derive(Clone, Copy)]
+pub(crate) struct Forms {
+    /// The translations of ops.
+    pub(crate) special: &'static [(&'static str, Translate)],
+    /// A node of opset 6 as opset 7 writes it.
+    pub(crate) modern: fn(&mut Translation, &Node) -> Result<Node, Diagnostic>,
+}
+
 /// A model on its way to a pipeline.
 pub(crate) struct Translation<'m, 'r> {
     pub(crate) values: Values<'r>,
@@ -62,8 +71,7 @@ pub(crate) struct Translation<'m, 'r> {
     pub(crate) folder: Option<&'m Path>,
     /// Extents that the user gives.
     pub(crate) dims: &'m [(Symbol, usize)],
-    /// The ops that the table does not say.
-    special: &'static [(&'static str, Translate)],
+    forms: Forms,
     /// The extents of inputs that have names.
     pub(crate) open_extents: HashSet<String>,
     /// Those among them that need a value in the pipeline.
@@ -81,14 +89,14 @@ impl<'m, 'r> Translation<'m, 'r> {
         opset: i64,
         folder: Option<&'m Path>,
         dims: &'m [(Symbol, usize)],
-        special: &'static [(&'static str, Translate)],
+        forms: Forms,
     ) -> Translation<'m, 'r> {
         Translation {
             values: Values::new(registry),
             opset,
             folder,
             dims,
-            special,
+            forms,
             open_extents: HashSet::new(),
             settled: HashSet::new(),
             functions: Rc::default(),
@@ -99,7 +107,7 @@ impl<'m, 'r> Translation<'m, 'r> {
 
     /// The translation of an op that the table does not say.
     fn special(&self, op: &str) -> Option<Translate> {
-        self.special.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
+        self.forms.special.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
     }
 
     /// Notes names of open extents that need a value in the pipeline. Other names do not matter.
@@ -174,12 +182,14 @@ impl<'m, 'r> Translation<'m, 'r> {
             first.op,
             self.opset
         );
-        let known =
-            table::rows().iter().map(|row| row.op.as_str()).chain(self.special.iter().map(|(name, _)| *name));
+        let known = table::rows()
+            .iter()
+            .map(|row| row.op.as_str())
+            .chain(self.forms.special.iter().map(|(name, _)| *name));
         let near = nearest(&first.op, known).filter(|near| *near != first.op);
         let near = near.map(|near| format!("the nearest known op is {near}; ")).unwrap_or_default();
         let near = match BY_DATA.contains(&first.op.as_str()) {
-            true => format!("it {}, so end the model before it; ", picks::BY_DATA),
+            true => format!("it {}, so end the model before it; ", IS_BY_DATA),
             false => near,
         };
         let others: Vec<String> = others.iter().map(|((_, op), n)| format!("{op} ({n})")).collect();
@@ -213,7 +223,7 @@ impl<'m, 'r> Translation<'m, 'r> {
         let modern;
         let node = match self.opset < FIRST_MODERN && self.is_own(node) {
             true => {
-                modern = old::modern(self, node)?;
+                modern = (self.forms.modern)(self, node)?;
                 &modern
             }
             false => node,
@@ -248,7 +258,7 @@ impl<'m, 'r> Translation<'m, 'r> {
     /// Fails if an op on tensors reads a value that is none.
     fn expect_tensors(&self, node: &Node) -> Result<(), Diagnostic> {
         match node.inputs.iter().find(|name| !self.values.is_tensor(name)) {
-            Some(name) if self.is_own(node) && !sequences::reads(&node.op) => {
+            Some(name) if self.is_own(node) && !reads_sequences(&node.op) => {
                 Err(node.fault(&format!("reads `{name}`, which is no tensor")))
             }
             _ => Ok(()),
@@ -393,6 +403,11 @@ impl<'m, 'r> Translation<'m, 'r> {
         self.values.leave();
         found
     }
+}
+
+/// Whether an op reads sequences and optional values.
+fn reads_sequences(op: &str) -> bool {
+    op.contains("Sequence") || op.starts_with("Optional") || matches!(op, "Identity" | "Loop")
 }
 
 /// The opset of ONNX among others.

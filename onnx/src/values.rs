@@ -1,6 +1,7 @@
 //! The values of a model: known numbers, tensors of the pipeline, and weights that nothing has used yet.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use engine_core::diag::Diagnostic;
 use engine_core::front::Draft;
@@ -8,13 +9,11 @@ use engine_core::ir::{DType, Dim, Type};
 use engine_core::op::Registry;
 use engine_core::text::expr::{Expr, ExprKind};
 
-use crate::body::Body;
 use crate::fault::unsupported;
 use crate::known::{Known, Number};
 use crate::literal::of_number;
 use crate::names::Names;
 use crate::narrow::Narrow;
-use crate::sequences::Content;
 use crate::table::expression;
 use crate::tensor::{Element, Stored};
 
@@ -65,6 +64,28 @@ pub struct Param {
 pub(crate) struct Defined {
     pub(crate) name: String,
     pub(crate) expr: Expr,
+}
+
+/// A function of the pipeline: the body of a loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) name: String,
+    pub(crate) inputs: Vec<(String, Type)>,
+    pub(crate) nodes: Vec<Defined>,
+    /// The labels of the results, and the tensors that they are.
+    pub(crate) outputs: Vec<(String, String)>,
+    /// The calls of ops that it stands for.
+    pub(crate) n_calls: usize,
+    /// The functions that it calls within each other, itself included.
+    pub(crate) depth: usize,
+}
+
+/// A value that is no tensor.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Sequence(Vec<Rc<Item>>),
+    /// An optional value without an element.
+    Nothing,
 }
 
 /// How far a translation has come: the numbers of its parts.
@@ -260,7 +281,7 @@ impl<'r> Values<'r> {
 
     /// An operand of a function whose nodes follow.
     pub(crate) fn local(&mut self, like: &str, ty: Type) -> String {
-        let name = self.names.unique(like);
+        let name = self.names.source(like);
         self.declare(&name, ty);
         name
     }
@@ -353,7 +374,7 @@ impl<'r> Values<'r> {
     }
 
     fn param(&mut self, onnx: &str, value: Stored) -> (String, Type) {
-        let name = self.names.unique(onnx);
+        let name = self.names.source(onnx);
         let ty = Type::new(value.dtype, &value.dims);
         self.declare(&name, ty.clone());
         self.params.push(Param { name: name.clone(), value });

@@ -117,6 +117,11 @@ impl Windows {
         self.settings(&vec![1; self.sizes.len()], [&self.before, &self.behind])
     }
 
+    /// The places of a window for each step along a spatial axis.
+    fn inner(&self, at: usize) -> i64 {
+        self.sizes[at + 1..].iter().product()
+    }
+
     /// The padding behind, with what `ceil_mode` adds.
     fn all_behind(&self) -> Vec<i64> {
         self.behind.iter().zip(&self.further).map(|(behind, further)| behind + further).collect()
@@ -254,10 +259,9 @@ fn places(
     let around = format!("pad({x}, before={}, after={}, value=-inf)", side(&windows.before), side(&behind));
     let around = of.values.derive(&format!("{output}/padded"), &around, None)?;
     let around = of.values.tensor_of(output, around)?.0;
-    let inner = |at: usize| windows.sizes[at + 1..].iter().product::<i64>();
     let shifted = |place: i64| {
         (0..n).fold(around.clone(), |text, at| {
-            let start = place / inner(at) % windows.sizes[at] * windows.dilations[at];
+            let start = place / windows.inner(at) % windows.sizes[at] * windows.dilations[at];
             let stop = start + (counts[at] - 1) * windows.strides[at] + 1;
             format!(
                 "slice({text}, axis={}, start={start}, stop={stop}, step={})",
@@ -273,15 +277,21 @@ fn places(
         None,
     )?;
     let first = of.values.tensor_of(output, first)?.0;
-    let whole = [&extents[..LEAD], &counts].concat();
+    let sum = flat_places(windows, node.int("storage_order", 0) != 0, &extents, &counts, &first);
+    of.values.define(output, expression(&sum)).map(drop)
+}
+
+/// The places in the whole operand, where `first` has the numbers of places within windows.
+fn flat_places(windows: &Windows, is_reverse: bool, extents: &[i64], counts: &[i64], first: &str) -> String {
+    let whole = [&extents[..LEAD], counts].concat();
     let position = |axis: usize| {
         let mut shape = vec![1; whole.len()];
         shape[axis] = whole[axis];
         format!("iota(shape={}, axis={axis}, dtype=i64)", list(&ints(&shape)))
     };
     // Channels and items, then the spatial axes, the last or the first of them fastest.
-    let mut axes: Vec<usize> = (0..n).collect();
-    if node.int("storage_order", 0) != 0 {
+    let mut axes: Vec<usize> = (0..counts.len()).collect();
+    if is_reverse {
         axes.reverse();
     }
     let mut sum = format!("{} * {} + {}", position(0), extents[1], position(1));
@@ -290,14 +300,14 @@ fn places(
             "{} * {} + floor_divide({first}, {}) % {} * {} - {}",
             position(LEAD + at),
             windows.strides[at],
-            inner(at),
+            windows.inner(at),
             windows.sizes[at],
             windows.dilations[at],
             windows.before[at]
         );
         sum = format!("({sum}) * {} + ({shift})", extents[LEAD + at]);
     }
-    of.values.define(output, expression(&sum)).map(drop)
+    sum
 }
 
 /// `CausalConvWithState(x, w, b, past)`: each channel is convolved with weights of its own, behind the positions of

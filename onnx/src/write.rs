@@ -5,8 +5,7 @@ use std::fmt::Write;
 
 use engine_core::ir::{Dim, Symbol, Type};
 
-use crate::body::Body;
-use crate::values::{Defined, Param};
+use crate::values::{Body, Defined, Param};
 
 /// The parts of an imported pipeline.
 pub(crate) struct Parts {
