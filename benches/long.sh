@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly ALL=(malformed random gpt classifier_bn gru mnist_cnn houses recommender gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
+readonly ALL=(malformed random onnx gpt classifier_bn gru mnist_cnn houses recommender gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
 data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
 shift
 python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
@@ -13,6 +13,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 malformed() { ENGINE_SOAK=${CASES:-6000} cargo test --test soak -- --nocapture; }
+# The tests of the package `onnx` (later wheels lack those of nodes), and damaged models.
+onnx() {
+  "$python" -m pip download --quiet --no-deps --dest "$work" onnx==1.22.0 || return 1
+  "$python" -m zipfile -e "$work"/onnx-1.22.0-*.whl "$work/onnx" || return 1
+  ENGINE_ONNX_TESTS="$work/onnx/onnx/backend/test/data" cargo test --test onnx -- --nocapture node_tests || return 1
+  ENGINE_FUZZ_SECONDS=${SECONDS_OF_FUZZ:-100} ENGINE_FUZZ_SEED=$RANDOM cargo test --test onnx -- --nocapture damaged
+}
 random() { PROPTEST_CASES=${CASES:-2000} cargo test --test random; }
 # The bounds follow from the tables of benches/long.md: 1.01 of PyTorch's mean, and for `gru` its noise over three seeds.
 gpt() { trained gpt 'loss <= 1.9002' 1 2 3; }

@@ -75,7 +75,7 @@ fn needed(nodes: Vec<Defined>, kept: &HashSet<String>, defined: &HashSet<String>
 }
 
 /// The node that a name stands for, or that has a result of that name: `t` of `t.indices`.
-fn owner<'n>(name: &'n str, defined: &HashSet<String>) -> &'n str {
+pub(crate) fn owner<'n>(name: &'n str, defined: &HashSet<String>) -> &'n str {
     match name.rsplit_once('.') {
         Some((owner, _)) if !defined.contains(name) && defined.contains(owner) => owner,
         _ => name,

@@ -10,6 +10,7 @@
 //! **Invariant:** no input makes the importer panic, or allocate more than a small multiple of the file.
 
 mod attention;
+mod body;
 mod export;
 mod fault;
 mod fold;
@@ -18,18 +19,22 @@ mod grid;
 mod inline;
 mod known;
 mod literal;
+mod loops;
 mod model;
 mod names;
 mod narrow;
 mod node;
+mod old;
 mod operands;
 mod pads;
+mod picks;
 mod proto;
 mod quantize;
 mod recurrent;
 mod regions;
 mod resize;
 mod scope;
+mod sequences;
 mod shapes;
 mod signal;
 mod special;

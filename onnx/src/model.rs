@@ -8,13 +8,15 @@ use bytes::Bytes;
 use engine_core::diag::{Diagnostic, nearest};
 use engine_core::ir::{Dim, Symbol, Type};
 use engine_core::op::Registry;
-use engine_core::text::expr::Expr;
+use engine_core::text::expr::{Expr, ExprKind};
 use prost::Message;
 
+use crate::body::walk;
 use crate::fault::{broken, malformed, unsupported};
 use crate::functions;
 use crate::inline::inlined;
 use crate::narrow::Narrow;
+use crate::old::modern;
 use crate::proto::{
     DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
 };
@@ -22,14 +24,17 @@ use crate::special::OPS;
 use crate::table;
 use crate::table::expression;
 use crate::tensor::{Stored, element_of};
-use crate::translate::{self, Translation};
-use crate::values::Param;
+use crate::translate::{self, Forms, Translation};
+use crate::values::{Body, Defined, Param};
 use crate::write::Parts;
 
 /// The oldest opset that is read.
-pub const OLDEST_OPSET: i64 = 7;
+pub const OLDEST_OPSET: i64 = 6;
 /// The newest opset that is read.
 pub const NEWEST_OPSET: i64 = 27;
+
+/// What the table does not say.
+const FORMS: Forms = Forms { special: OPS, modern };
 
 /// A model that has become a pipeline.
 pub struct Imported {
@@ -88,7 +93,7 @@ pub fn import(
     let graph = model
         .graph
         .ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
-    let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims, OPS);
+    let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims, FORMS);
     of.functions = Rc::new(functions::read(&model.functions, of.folder)?);
     let outputs = reserve_outputs(&graph);
     of.initializers(&graph)?;
@@ -107,7 +112,9 @@ pub fn import(
     let origin = format!("Imported by `engine import` from {} (opset {opset}{producer}).", one_line(&file));
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let params = used_params(of.values.params, &nodes, &outputs);
-    Ok(Imported { parts: Parts { origin, name, inputs, params, nodes, outputs, types } })
+    let bodies = called(of.values.bodies, &nodes);
+    let settled = of.settled;
+    Ok(Imported { parts: Parts { origin, name, inputs, params, bodies, nodes, outputs, types, settled } })
 }
 
 /// The ops that are read: the name, the first opset of a form, and the expression of its results. An op without an
@@ -181,11 +188,11 @@ fn inputs(of: &mut Translation, graph: &GraphProto) -> Result<Vec<(String, Type)
     let mut inputs = vec![];
     for input in graph.input.iter().filter(|input| !of.values.has(&input.name)).collect::<Vec<_>>() {
         let (ty, narrow) = input_type(of, input, &mut open)?;
-        let name = of.values.names.unique(&input.name);
+        let name = of.values.names.source(&input.name);
         of.values.add_input(&input.name, &name, (ty.clone(), narrow));
         inputs.push((name, ty));
     }
-    of.has_open_extents = open.values().any(|dim| dim.fixed().is_none());
+    of.open_extents = open.values().filter_map(Dim::name).map(|name| name.to_string()).collect();
     let unknown = of.dims.iter().find(|(name, _)| !open.contains_key(&**name));
     if let Some((name, _)) = unknown {
         let known: Vec<&str> = open.keys().map(String::as_str).collect();
@@ -283,12 +290,31 @@ fn finish(of: &mut Translation, outputs: Vec<String>) -> Result<Outputs, Diagnos
     }
 }
 
+/// The functions that nodes call. A function stands behind those that it calls.
+fn called(bodies: Vec<Body>, nodes: &[Defined]) -> Vec<Body> {
+    let mut callees = HashSet::new();
+    let note = |nodes: &[Defined], callees: &mut HashSet<String>| {
+        let mut visit = |expr: &Expr| {
+            if let ExprKind::Call { callee, .. } = &expr.kind {
+                callees.insert(callee.value.clone());
+            }
+        };
+        nodes.iter().for_each(|node| walk(&node.expr, &mut visit));
+    };
+    note(nodes, &mut callees);
+    let mut found: Vec<Body> = vec![];
+    for body in bodies.into_iter().rev() {
+        if callees.contains(&body.name) {
+            note(&body.nodes, &mut callees);
+            found.push(body);
+        }
+    }
+    found.reverse();
+    found
+}
+
 /// The parameters that nodes read.
-fn used_params(
-    params: Vec<Param>,
-    nodes: &[crate::values::Defined],
-    outputs: &[(String, String)],
-) -> Vec<Param> {
+fn used_params(params: Vec<Param>, nodes: &[Defined], outputs: &[(String, String)]) -> Vec<Param> {
     let mut used: HashSet<String> = outputs.iter().map(|(_, node)| node.clone()).collect();
     nodes
         .iter()

@@ -109,6 +109,11 @@ impl Node {
         }
     }
 
+    /// An element of a list of whole numbers, by default 0.
+    pub(crate) fn int_of(&self, name: &str, at: usize) -> i64 {
+        self.ints(name).and_then(|items| items.get(at)).copied().unwrap_or(0)
+    }
+
     /// The name of an operand that is not left out.
     pub(crate) fn input(&self, at: usize) -> Option<&str> {
         self.inputs.get(at).map(String::as_str).filter(|name| !name.is_empty())

@@ -1,4 +1,4 @@
-//! Nodes with graphs of their own: branches, and loops whose number of trips is known. Loops are written out.
+//! Nodes with graphs of their own: branches, and loops that are written out. `loops` keeps others as loops.
 
 use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
@@ -13,17 +13,17 @@ use crate::table::expression;
 use crate::translate::{Translation, subgraph};
 use crate::values::Item;
 
-/// The most trips of a loop.
+/// The most trips of a loop that is written out.
 const MOST_TRIPS: i64 = 1 << 12;
 /// The most operands of `stack` and `concat`.
 const MOST_PARTS: usize = 16;
 
-fn graph<'n>(node: &'n Node, name: &str) -> Result<&'n GraphProto, Diagnostic> {
+pub(crate) fn graph<'n>(node: &'n Node, name: &str) -> Result<&'n GraphProto, Diagnostic> {
     let found = subgraph(node, name);
     found.ok_or_else(|| broken(format!("{} has no `{name}`", node.describe()), "export the model again"))
 }
 
-fn uneven(node: &Node) -> Diagnostic {
+pub(crate) fn uneven(node: &Node) -> Diagnostic {
     broken(
         format!("{} has a graph with other inputs or outputs than it needs", node.describe()),
         "export the model again",
@@ -46,12 +46,8 @@ pub(crate) fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
         let parts = [&first, &second].map(|results| results.get(at).cloned());
         let [Some(first), Some(second)] = parts else { return Err(uneven(node)) };
         let narrow = first.narrow;
-        let [a, b] = [("then", first), ("else", second)].map(|(part, item)| {
-            let name = format!("{output}_{part}");
-            of.values.put(&name, item);
-            name
-        });
-        let (a, b) = (of.values.tensor(&a)?, of.values.tensor(&b)?);
+        let a = of.values.tensor_of(&format!("{output}_then"), first)?;
+        let b = of.values.tensor_of(&format!("{output}_else"), second)?;
         if a.1 != b.1 {
             return Err(node.fault(
                 "has branches with results of different types, and a condition that only data determine",
@@ -64,7 +60,7 @@ pub(crate) fn branch(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
     Ok(())
 }
 
-fn results(of: &mut Translation, node: &Node, found: Vec<Item>) -> Result<(), Diagnostic> {
+pub(crate) fn results(of: &mut Translation, node: &Node, found: Vec<Item>) -> Result<(), Diagnostic> {
     if node.outputs.len() > found.len() {
         return Err(uneven(node));
     }
@@ -82,12 +78,12 @@ fn items(of: &mut Translation, names: &[String]) -> Result<Vec<Item>, Diagnostic
     names.iter().map(|name| of.values.item(name).ok_or_else(|| missing(name))).collect()
 }
 
-fn scalar(dtype: DType, number: Number) -> Item {
+pub(crate) fn scalar(dtype: DType, number: Number) -> Item {
     Item::of(Known { dtype, dims: vec![], elements: vec![number] }, None)
 }
 
-/// `Loop(trips, condition, carried…)`. The condition must be known before each trip.
-pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+/// The results of a `Loop` whose trips are written out. The condition must be known before each trip.
+pub(crate) fn written_trips(of: &mut Translation, node: &Node) -> Result<Vec<Item>, Diagnostic> {
     let body = graph(node, "body")?;
     let single = |of: &Translation, at: usize| {
         numbers(of, node, at).map(|found| found.and_then(|found| found.first().and_then(Number::int)))
@@ -119,42 +115,38 @@ pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<(), Diagnostic>
         name.map_or(Ok(Item::default()), |name| stacked(of, node, (name, 0), rows))
     });
     let stacked = stacked.collect::<Result<Vec<_>, _>>()?;
-    results(of, node, carried.into_iter().chain(stacked).collect())
+    Ok(carried.into_iter().chain(stacked).collect())
 }
 
-/// `Scan(carried…, sequences…)` since opset 9: a trip for each place on an axis of the sequences.
-pub(crate) fn scan(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    if of.opset < 9 {
-        return Err(node.fault("has the form of opset 8"));
-    }
-    let body = graph(node, "body")?;
-    let n_sequences = usize::try_from(node.int("num_scan_inputs", 0)).ok();
-    let n_carried = n_sequences.and_then(|n| node.inputs.len().checked_sub(n)).ok_or_else(|| uneven(node))?;
-    let n_rows = body.output.len().checked_sub(n_carried).ok_or_else(|| uneven(node))?;
-    let setting =
-        |name: &str, at: usize| node.ints(name).and_then(|items| items.get(at)).copied().unwrap_or(0);
+/// The results of a `Scan` whose trips are written out.
+pub(crate) fn written_scan(
+    of: &mut Translation,
+    node: &Node,
+    (body, n_carried): (&GraphProto, usize),
+) -> Result<Vec<Item>, Diagnostic> {
     let mut sequences = vec![];
     for (at, name) in node.inputs[n_carried..].iter().enumerate() {
         let (_, shape) = operand(of, node, n_carried + at)?;
-        let along = axis(node, setting("scan_input_axes", at), shape.len())?;
+        let along = axis(node, node.int_of("scan_input_axes", at), shape.len())?;
         let extent = shape[along].int().filter(|n| *n <= MOST_TRIPS);
         let extent = extent.ok_or_else(|| node.fault("has too many trips, or an open number of them"))?;
-        sequences.push((name, along, extent, setting("scan_input_directions", at) != 0));
+        sequences.push((name, along, extent, node.int_of("scan_input_directions", at) != 0));
     }
     let n_trips = sequences.first().map_or(0, |(_, _, extent, _)| *extent);
     if sequences.iter().any(|(_, _, extent, _)| *extent != n_trips) {
         return Err(uneven(node));
     }
     let mut carried = items(of, &node.inputs[..n_carried])?;
-    let mut rows: Vec<Vec<Item>> = vec![vec![]; n_rows];
+    let mut rows: Vec<Vec<Item>> = vec![vec![]; body.output.len() - n_carried];
     for trip in 0..n_trips {
         let mut inputs = carried;
         for (at, (name, along, extent, is_reverse)) in sequences.iter().enumerate() {
             let place = if *is_reverse { extent - 1 - trip } else { trip };
             let x = of.values.tensor(name)?.0;
             let part = format!("{}_{at}_{trip}", node.outputs.first().map_or("scan", String::as_str));
-            of.values.define(&part, expression(&format!("select({x}, axis={along}, index={place})")))?;
-            inputs.extend(of.values.item(&part));
+            let narrow = of.values.element(name).and_then(|(_, narrow)| narrow);
+            let row = format!("select({x}, axis={along}, index={place})");
+            inputs.push(of.values.derive(&part, &row, narrow)?);
         }
         let mut found = of.region(node, body, &inputs)?.into_iter();
         carried = found.by_ref().take(n_carried).collect();
@@ -166,12 +158,12 @@ pub(crate) fn scan(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> 
             stacks.push(Item::default());
             continue;
         };
-        if setting("scan_output_directions", at) != 0 {
+        if node.int_of("scan_output_directions", at) != 0 {
             rows.reverse();
         }
-        stacks.push(stacked(of, node, (name, setting("scan_output_axes", at)), rows)?);
+        stacks.push(stacked(of, node, (name, node.int_of("scan_output_axes", at)), rows)?);
     }
-    results(of, node, carried.into_iter().chain(stacks).collect())
+    Ok(carried.into_iter().chain(stacks).collect())
 }
 
 /// The results of all trips along a new axis.
@@ -191,26 +183,24 @@ fn stacked(
         let elements = known.iter().flat_map(|row| row.elements.clone()).collect();
         return Ok(Item::of(Known { dtype: known[0].dtype, dims, elements }, first.narrow));
     }
-    let mut parts = vec![];
-    for (trip, item) in rows.into_iter().enumerate() {
-        let part = format!("{name}_row{trip}");
-        of.values.put(&part, item);
-        parts.push(of.values.tensor(&part)?);
-    }
+    let part = |(trip, item)| of.values.tensor_of(&format!("{name}_row{trip}"), item);
+    let parts = rows.into_iter().enumerate().map(part).collect::<Result<Vec<_>, _>>()?;
     let rank = parts[0].1.rank();
     if parts.iter().any(|(_, ty)| *ty != parts[0].1) {
         return Err(node.fault("has results whose shapes differ from trip to trip"));
     }
     let axis = shapes::axis(along, rank + 1, 0).ok_or_else(|| uneven(node))?;
-    let mut texts: Vec<String> = parts.into_iter().map(|(name, _)| name).collect();
-    let mut op = "stack";
+    let texts = side_by_side(parts.into_iter().map(|(name, _)| name).collect(), true, axis);
+    of.values.derive(&format!("{name}_rows"), &texts, first.narrow)
+}
+
+/// Tensors side by side along an axis, which may be new, by ops of few operands.
+pub(crate) fn side_by_side(mut texts: Vec<String>, is_new: bool, axis: usize) -> String {
+    let mut op = if is_new { "stack" } else { "concat" };
     while texts.len() > 1 || op == "stack" {
         texts =
             texts.chunks(MOST_PARTS).map(|part| format!("{op}({}, axis={axis})", part.join(", "))).collect();
         op = "concat";
     }
-    let stack = format!("{name}_rows");
-    of.values.define(&stack, expression(&texts.concat()))?;
-    of.values.set_narrow(&stack, first.narrow);
-    of.values.item(&stack).ok_or_else(|| uneven(node))
+    texts.concat()
 }

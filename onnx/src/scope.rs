@@ -216,6 +216,7 @@ impl Scope<'_> {
             "expanded" => list(shapes::expanded(&shape, &listed()?)),
             "channels" => list(shapes::channels(&shape)),
             "channels_last" => list(shapes::channels_last(&shape)),
+            "apart" => list(shapes::apart(&shape)),
             "spatial" => list(shapes::spatial(&shape)),
             "reversed" => list(shapes::reversed(&shape)),
             "tile_1" => list(shapes::tile_1(&shape)),

@@ -86,6 +86,11 @@ pub(crate) fn spatial(shape: &[Dim]) -> Option<Vec<Number>> {
     Some((2..shape.len() as i64).map(Number::Int).collect())
 }
 
+/// All axes but that of channels.
+pub(crate) fn apart(shape: &[Dim]) -> Option<Vec<Number>> {
+    Some(Number::vector((0..shape.len() as i64).filter(|axis| *axis != 1)))
+}
+
 /// The axes with the channels behind all others.
 pub(crate) fn channels_last(shape: &[Dim]) -> Option<Vec<Number>> {
     let rank = shape.len() as i64;

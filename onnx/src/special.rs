@@ -12,18 +12,21 @@ use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
 use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
-use crate::{grid, pads, quantize, recurrent, regions, resize, signal, windows};
+use crate::{grid, loops, pads, picks, quantize, recurrent, regions, resize, sequences, signal, windows};
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
     ("AffineGrid", grid::affine_grid),
     ("Attention", attention),
     ("AveragePool", windows::average_pool),
+    ("CausalConvWithState", windows::causal_conv),
     ("Cast", cast),
     ("CastLike", cast),
     ("CenterCropPad", pads::center_crop_pad),
     ("Col2Im", windows::col2im),
     ("Constant", constant),
+    ("Compress", picks::compress),
+    ("ConcatFromSequence", sequences::concat),
     ("ConstantOfShape", constant_of_shape),
     ("Conv", windows::conv),
     ("ConvInteger", quantize::conv_integer),
@@ -32,16 +35,20 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("DequantizeLinear", quantize::dequantize),
     ("DynamicQuantizeLinear", quantize::dynamic),
     ("GRU", recurrent::gru),
-    ("GatherND", gather_nd),
+    ("GatherND", picks::gather_nd),
     ("GridSample", grid::grid_sample),
     ("If", regions::branch),
     ("LRN", windows::response_norm),
     ("LSTM", recurrent::lstm),
-    ("Loop", regions::trips),
+    ("Loop", loops::trips),
     ("LpPool", windows::lp_pool),
     ("MatMulInteger", quantize::matmul_integer),
     ("MaxPool", windows::max_pool),
+    ("MaxUnpool", picks::max_unpool),
     ("OneHot", one_hot),
+    ("Optional", sequences::optional),
+    ("OptionalGetElement", sequences::element),
+    ("OptionalHasElement", sequences::has_element),
     ("Pad", pads::pad),
     ("QLinearConv", quantize::linear_conv),
     ("QLinearMatMul", quantize::linear_matmul),
@@ -49,14 +56,24 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Range", range),
     ("Resize", resize::resize),
     ("RNN", recurrent::rnn),
+    ("ReverseSequence", picks::reverse_sequence),
     ("RotaryEmbedding", rotary),
     ("STFT", signal::stft),
-    ("Scan", regions::scan),
-    ("ScatterND", scatter_nd),
+    ("Scan", loops::scan),
+    ("ScatterElements", picks::scatter_elements),
+    ("ScatterND", picks::scatter_nd),
+    ("SequenceAt", sequences::at),
+    ("SequenceConstruct", sequences::construct),
+    ("SequenceEmpty", sequences::construct),
+    ("SequenceErase", sequences::erase),
+    ("SequenceInsert", sequences::insert),
+    ("SequenceLength", sequences::length),
+    ("SequenceMap", sequences::map),
     ("Shape", shape),
     ("Size", size),
     ("Slice", slice),
     ("Split", split),
+    ("SplitToSequence", sequences::split),
     ("Upsample", resize::upsample),
 ];
 
@@ -243,51 +260,6 @@ fn split(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         }
     }
     Ok(())
-}
-
-/// The parts of index vectors, one for each leading axis of the data. Those of batch axes are the places there.
-fn columns(of: &mut Translation, node: &Node) -> Result<Vec<String>, Diagnostic> {
-    let (name, shape) = operand(of, node, 1)?;
-    let n = shape
-        .last()
-        .and_then(Number::int)
-        .filter(|n| (1..=MOST_AXES as i64).contains(n))
-        .ok_or_else(|| node.fault("has indices of open length"))?;
-    let n_batch = node.int("batch_dims", 0);
-    if !(0..shape.len() as i64).contains(&n_batch) {
-        return Err(broken(format!("{} has too many batch axes", node.describe()), "export the model again"));
-    }
-    let dtype = of.values.type_of(name).map_or(DType::I64, |ty| ty.dtype);
-    let place = |axis: usize| {
-        let mut extents = vec![Number::Int(1); shape.len() - 1];
-        extents[axis] = shape[axis].clone();
-        format!("iota(shape={}, axis={axis}, dtype={dtype})", list(&extents))
-    };
-    let places: Vec<String> = (0..n_batch as usize).map(place).collect();
-    let indices = of.values.operand(name, None)?;
-    let picked = (0..n).map(|at| format!("select({indices}, axis=-1, index={at})"));
-    Ok(places.into_iter().chain(picked).collect())
-}
-
-fn gather_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    let (name, _) = operand(of, node, 0)?;
-    let columns = columns(of, node)?;
-    let x = of.values.operand(name, None)?;
-    of.values.define(&node.outputs[0], expression(&format!("index({x}, {})", columns.join(", ")))).map(drop)
-}
-
-fn scatter_nd(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    let adds = match node.attributes.get("reduction") {
-        None => "",
-        Some(Attribute::Text(text)) if text == "none" => "",
-        Some(Attribute::Text(text)) if text == "add" => ", accumulate=true",
-        Some(_) => return Err(node.fault("has a reduction other than `none` and `add`")),
-    };
-    let ((name, _), (updates, _)) = (operand(of, node, 0)?, operand(of, node, 2)?);
-    let columns = columns(of, node)?;
-    let [x, updates] = [name, updates].map(|name| of.values.operand(name, None));
-    let expr = format!("index_put({}, {}, {}{adds})", x?, updates?, columns.join(", "));
-    of.values.define(&node.outputs[0], expression(&expr)).map(drop)
 }
 
 /// `OneHot(indices, depth, values)`: indices beyond the depth give rows of the first value.

@@ -1,6 +1,6 @@
 //! The nodes of a model, one after the other, as expressions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -28,12 +28,40 @@ const MOST_CALLS: usize = 32;
 /// The most nodes of a model, those of branches included.
 const MOST_NODES: usize = 1 << 20;
 
+/// The first opset whose elementwise ops broadcast all operands.
+const FIRST_MODERN: i64 = 7;
+
+/// Ops without a translation whose results have extents that only data determine.
+const BY_DATA: [&str; 3] = ["NonMaxSuppression", "NonZero", "Unique"];
+
+/// What is said of them.
+pub(crate) const IS_BY_DATA: &str = "has a result whose extents only data determine";
+
 /// Ops without a row of the table whose results are elements of their first operand.
-const MOVES: &[&str] =
-    &["CenterCropPad", "GatherND", "MaxPool", "Pad", "Resize", "ScatterND", "Slice", "Split", "Upsample"];
+const MOVES: &[&str] = &[
+    "CenterCropPad",
+    "Compress",
+    "GatherND",
+    "Pad",
+    "Resize",
+    "ScatterElements",
+    "ScatterND",
+    "Slice",
+    "Split",
+    "Upsample",
+];
 
 /// Translates a node.
 pub(crate) type Translate = fn(&mut Translation, &Node) -> Result<(), Diagnostic>;
+
+/// What the table does not say.
+#[derive(Clone, Copy)]
+pub(crate) struct Forms {
+    /// The translations of ops.
+    pub(crate) special: &'static [(&'static str, Translate)],
+    /// A node of opset 6 as opset 7 writes it.
+    pub(crate) modern: fn(&mut Translation, &Node) -> Result<Node, Diagnostic>,
+}
 
 /// A model on its way to a pipeline.
 pub(crate) struct Translation<'m, 'r> {
@@ -43,10 +71,11 @@ pub(crate) struct Translation<'m, 'r> {
     pub(crate) folder: Option<&'m Path>,
     /// Extents that the user gives.
     pub(crate) dims: &'m [(Symbol, usize)],
-    /// The ops that the table does not say.
-    special: &'static [(&'static str, Translate)],
-    /// Whether extents of inputs have names.
-    pub(crate) has_open_extents: bool,
+    forms: Forms,
+    /// The extents of inputs that have names.
+    pub(crate) open_extents: HashSet<String>,
+    /// Those among them that need a value in the pipeline.
+    pub(crate) settled: HashSet<String>,
     /// The functions of the model.
     pub(crate) functions: Rc<Functions>,
     /// Calls of functions around the present node.
@@ -60,15 +89,16 @@ impl<'m, 'r> Translation<'m, 'r> {
         opset: i64,
         folder: Option<&'m Path>,
         dims: &'m [(Symbol, usize)],
-        special: &'static [(&'static str, Translate)],
+        forms: Forms,
     ) -> Translation<'m, 'r> {
         Translation {
             values: Values::new(registry),
             opset,
             folder,
             dims,
-            special,
-            has_open_extents: false,
+            forms,
+            open_extents: HashSet::new(),
+            settled: HashSet::new(),
             functions: Rc::default(),
             depth: 0,
             n_nodes: 0,
@@ -77,7 +107,12 @@ impl<'m, 'r> Translation<'m, 'r> {
 
     /// The translation of an op that the table does not say.
     fn special(&self, op: &str) -> Option<Translate> {
-        self.special.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
+        self.forms.special.iter().find(|(name, _)| *name == op).map(|(_, translate)| *translate)
+    }
+
+    /// Notes names of open extents that need a value in the pipeline. Other names do not matter.
+    pub(crate) fn settle(&mut self, names: Vec<String>) {
+        self.settled.extend(names.into_iter().filter(|name| self.open_extents.contains(name)));
     }
 
     /// Adds the tensors that a graph holds.
@@ -115,7 +150,7 @@ impl<'m, 'r> Translation<'m, 'r> {
     }
 
     /// Counts nodes, before they take memory.
-    fn count(&mut self, n: usize) -> Result<(), Diagnostic> {
+    pub(crate) fn count(&mut self, n: usize) -> Result<(), Diagnostic> {
         self.n_nodes = self.n_nodes.saturating_add(n);
         match self.n_nodes > MOST_NODES {
             true => {
@@ -147,10 +182,16 @@ impl<'m, 'r> Translation<'m, 'r> {
             first.op,
             self.opset
         );
-        let known =
-            table::rows().iter().map(|row| row.op.as_str()).chain(self.special.iter().map(|(name, _)| *name));
+        let known = table::rows()
+            .iter()
+            .map(|row| row.op.as_str())
+            .chain(self.forms.special.iter().map(|(name, _)| *name));
         let near = nearest(&first.op, known).filter(|near| *near != first.op);
         let near = near.map(|near| format!("the nearest known op is {near}; ")).unwrap_or_default();
+        let near = match BY_DATA.contains(&first.op.as_str()) {
+            true => format!("it {}, so end the model before it; ", IS_BY_DATA),
+            false => near,
+        };
         let others: Vec<String> = others.iter().map(|((_, op), n)| format!("{op} ({n})")).collect();
         let others = match others.len() {
             0 => "no other op is missing".to_owned(),
@@ -179,6 +220,15 @@ impl<'m, 'r> Translation<'m, 'r> {
         for output in node.outputs.iter().filter(|name| !name.is_empty()) {
             self.expect_new(output, &node.describe())?;
         }
+        let modern;
+        let node = match self.opset < FIRST_MODERN && self.is_own(node) {
+            true => {
+                modern = (self.forms.modern)(self, node)?;
+                &modern
+            }
+            false => node,
+        };
+        self.expect_tensors(node)?;
         let known = |name: &String| self.values.known(name);
         let inputs: Vec<Option<&Known>> = node.inputs.iter().map(known).collect();
         let narrow = self.narrow(node);
@@ -205,13 +255,23 @@ impl<'m, 'r> Translation<'m, 'r> {
         .map_err(|fault| self.of_node(node, fault))
     }
 
+    /// Fails if an op on tensors reads a value that is none.
+    fn expect_tensors(&self, node: &Node) -> Result<(), Diagnostic> {
+        match node.inputs.iter().find(|name| !self.values.is_tensor(name)) {
+            Some(name) if self.is_own(node) && !reads_sequences(&node.op) => {
+                Err(node.fault(&format!("reads `{name}`, which is no tensor")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A message of the engine names no node of the model, and no way to settle its extents.
     fn of_node(&self, node: &Node, mut fault: Diagnostic) -> Diagnostic {
         if fault.message.contains(&node.describe()) {
             return fault;
         }
         fault.message = format!("{}: {}", node.describe(), fault.message);
-        if self.has_open_extents {
+        if !self.open_extents.is_empty() {
             let help = "extents may be given as numbers: `engine import --dim NAME=N`";
             fault.help = Some(fault.help.map_or(help.to_owned(), |own| format!("{own}; {help}")));
         }
@@ -343,6 +403,11 @@ impl<'m, 'r> Translation<'m, 'r> {
         self.values.leave();
         found
     }
+}
+
+/// Whether an op reads sequences and optional values.
+fn reads_sequences(op: &str) -> bool {
+    op.contains("Sequence") || op.starts_with("Optional") || matches!(op, "Identity" | "Loop")
 }
 
 /// The opset of ONNX among others.

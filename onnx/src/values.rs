@@ -1,6 +1,7 @@
 //! The values of a model: known numbers, tensors of the pipeline, and weights that nothing has used yet.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use engine_core::diag::Diagnostic;
 use engine_core::front::Draft;
@@ -22,6 +23,8 @@ pub(crate) struct Item {
     pub(crate) known: Option<Known>,
     stored: Option<Stored>,
     tensor: Option<(String, Type)>,
+    /// The parts of a value that is no tensor.
+    pub(crate) content: Option<Content>,
     /// The type whose numbers it holds, if the engine lacks it.
     pub(crate) narrow: Option<&'static Narrow>,
 }
@@ -30,6 +33,20 @@ impl Item {
     /// Known numbers, of a type that the engine may lack.
     pub(crate) fn of(known: Known, narrow: Option<&'static Narrow>) -> Item {
         Item { known: Some(known), narrow, ..Item::default() }
+    }
+
+    /// A tensor of the pipeline.
+    pub(crate) fn tensor(name: &str, ty: Type, narrow: Option<&'static Narrow>) -> Item {
+        Item { tensor: Some((name.to_owned(), ty)), narrow, ..Item::default() }
+    }
+
+    /// A value that is no tensor.
+    pub(crate) fn without_tensor(content: Content) -> Item {
+        Item { content: Some(content), ..Item::default() }
+    }
+
+    fn is_constant(&self) -> bool {
+        self.known.is_some() || self.stored.is_some()
     }
 }
 
@@ -49,6 +66,37 @@ pub(crate) struct Defined {
     pub(crate) expr: Expr,
 }
 
+/// A function of the pipeline: the body of a loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) name: String,
+    pub(crate) inputs: Vec<(String, Type)>,
+    pub(crate) nodes: Vec<Defined>,
+    /// The labels of the results, and the tensors that they are.
+    pub(crate) outputs: Vec<(String, String)>,
+    /// The calls of ops that it stands for.
+    pub(crate) n_calls: usize,
+    /// The functions that it calls within each other, itself included.
+    pub(crate) depth: usize,
+}
+
+/// A value that is no tensor.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Sequence(Vec<Rc<Item>>),
+    /// An optional value without an element.
+    Nothing,
+}
+
+/// How far a translation has come: the numbers of its parts.
+pub(crate) struct Mark {
+    nodes: usize,
+    params: usize,
+    bodies: usize,
+    scopes: usize,
+    late: usize,
+}
+
 /// All values by their names in the model, and the parts of the pipeline that they have led to.
 pub(crate) struct Values<'r> {
     draft: Draft<'r>,
@@ -57,8 +105,14 @@ pub(crate) struct Values<'r> {
     items: HashMap<String, Item>,
     pub(crate) params: Vec<Param>,
     pub(crate) nodes: Vec<Defined>,
+    /// The bodies of loops.
+    pub(crate) bodies: Vec<Body>,
     /// The names of the nodes.
     defined: HashSet<String>,
+    /// The types of tensors by their names in the pipeline.
+    types: HashMap<String, Type>,
+    /// The values that became tensors when one was needed.
+    late: Vec<String>,
     /// The names that each graph within a node has added, outermost first.
     scopes: Vec<Vec<String>>,
 }
@@ -73,7 +127,10 @@ impl<'r> Values<'r> {
             items: HashMap::new(),
             params: vec![],
             nodes: vec![],
+            bodies: vec![],
             defined: HashSet::new(),
+            types: HashMap::new(),
+            late: vec![],
             scopes: vec![],
         }
     }
@@ -81,6 +138,11 @@ impl<'r> Values<'r> {
     /// Whether a value of that name is there.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.items.contains_key(name)
+    }
+
+    /// Whether a value is a tensor, or missing.
+    pub(crate) fn is_tensor(&self, name: &str) -> bool {
+        self.items.get(name).is_none_or(|item| item.content.is_none())
     }
 
     /// A value.
@@ -103,6 +165,46 @@ impl<'r> Values<'r> {
     pub(crate) fn leave(&mut self) {
         for name in self.scopes.pop().unwrap_or_default() {
             self.items.remove(&name);
+        }
+    }
+
+    /// The present state, for [`Values::cut`] and [`Values::roll_back`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            nodes: self.nodes.len(),
+            params: self.params.len(),
+            bodies: self.bodies.len(),
+            scopes: self.scopes.len(),
+            late: self.late.len(),
+        }
+    }
+
+    /// Takes the nodes since then, which become those of a function. Other values forget that they are among them.
+    pub(crate) fn cut(&mut self, mark: &Mark) -> Vec<Defined> {
+        let nodes = self.nodes.split_off(mark.nodes);
+        let names: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        for late in self.late.split_off(mark.late) {
+            let is_cut = |item: &Item| item.tensor.as_ref().is_some_and(|(name, _)| names.contains(&**name));
+            match self.items.get_mut(&late) {
+                Some(item) if is_cut(item) => item.tensor = None,
+                _ => self.late.push(late),
+            }
+        }
+        nodes
+    }
+
+    /// Forgets all since then.
+    pub(crate) fn roll_back(&mut self, mark: &Mark) {
+        while self.scopes.len() > mark.scopes {
+            self.leave();
+        }
+        self.nodes.truncate(mark.nodes);
+        self.params.truncate(mark.params);
+        self.bodies.truncate(mark.bodies);
+        for late in self.late.split_off(mark.late) {
+            if let Some(item) = self.items.get_mut(&late).filter(|item| item.is_constant()) {
+                item.tensor = None;
+            }
         }
     }
 
@@ -152,7 +254,7 @@ impl<'r> Values<'r> {
         let is_number = !stored.dtype.is_float() || stored.dims.is_empty();
         let known = if is_number { Known::of(&stored) } else { None };
         let narrow = stored.narrow;
-        self.put(name, Item { known, stored: Some(stored), tensor: None, narrow });
+        self.put(name, Item { known, stored: Some(stored), narrow, ..Item::default() });
     }
 
     /// Adds an input of the pipeline.
@@ -162,9 +264,39 @@ impl<'r> Values<'r> {
         name: &str,
         (ty, narrow): (Type, Option<&'static Narrow>),
     ) {
+        self.declare(name, ty.clone());
+        self.put(onnx, Item::tensor(name, ty, narrow));
+    }
+
+    /// Lets expressions read a name.
+    fn declare(&mut self, name: &str, ty: Type) {
         self.draft.input(name, ty.clone());
-        let tensor = Some((name.to_owned(), ty));
-        self.put(onnx, Item { tensor, narrow, ..Item::default() });
+        self.types.insert(name.to_owned(), ty);
+    }
+
+    /// The type of a tensor of the pipeline.
+    pub(crate) fn tensor_type(&self, name: &str) -> Option<&Type> {
+        self.types.get(name)
+    }
+
+    /// An operand of a function whose nodes follow.
+    pub(crate) fn local(&mut self, like: &str, ty: Type) -> String {
+        let name = self.names.source(like);
+        self.declare(&name, ty);
+        name
+    }
+
+    /// Adds a call of a function with these results. The first bears the name of the call, the others follow it: `loop.y`.
+    pub(crate) fn call(&mut self, name: &str, expr: Expr, results: &[(String, Type)]) -> Vec<String> {
+        let mut names = vec![];
+        for (at, (label, ty)) in results.iter().enumerate() {
+            let result = if at == 0 { name.to_owned() } else { format!("{name}.{label}") };
+            self.declare(&result, ty.clone());
+            names.push(result);
+        }
+        self.nodes.push(Defined { name: name.to_owned(), expr });
+        self.defined.insert(name.to_owned());
+        names
     }
 
     /// Lets a further name stand for a value.
@@ -180,8 +312,7 @@ impl<'r> Values<'r> {
     /// If the engine refuses the expression.
     pub(crate) fn define(&mut self, onnx: &str, expr: Expr) -> Result<String, Diagnostic> {
         let (name, ty) = self.push(onnx, expr)?;
-        let tensor = Some((name.clone(), ty));
-        self.put(onnx, Item { tensor, ..Item::default() });
+        self.put(onnx, Item::tensor(&name, ty, None));
         Ok(name)
     }
 
@@ -191,17 +322,45 @@ impl<'r> Values<'r> {
     /// If it has elements that are open extents.
     pub(crate) fn tensor(&mut self, onnx: &str) -> Result<(String, Type), Diagnostic> {
         let item = self.items.get(onnx).cloned().unwrap_or_default();
+        let is_new = item.tensor.is_none();
+        let tensor = self.tensor_of(onnx, item)?;
+        if is_new {
+            self.items.entry(onnx.to_owned()).or_default().tensor = Some(tensor.clone());
+            self.late.push(onnx.to_owned());
+        }
+        Ok(tensor)
+    }
+
+    /// The tensor of an item, which becomes a parameter or a node like that name if it is none.
+    ///
+    /// # Errors
+    /// If it has elements that are open extents.
+    pub(crate) fn tensor_of(&mut self, like: &str, item: Item) -> Result<(String, Type), Diagnostic> {
         if let Some(tensor) = item.tensor {
             return Ok(tensor);
         }
         let regular = item.known.as_ref().and_then(regular);
-        let tensor = match (regular, item.stored.or_else(|| item.known.as_ref().and_then(Known::stored))) {
-            (Some(expr), _) => self.push(onnx, expr)?,
-            (None, Some(stored)) => self.param(onnx, stored),
-            (None, None) => return Err(open_extents(onnx)),
-        };
-        self.items.entry(onnx.to_owned()).or_default().tensor = Some(tensor.clone());
-        Ok(tensor)
+        match (regular, item.stored.or_else(|| item.known.as_ref().and_then(Known::stored))) {
+            (Some(expr), _) => self.push(like, expr),
+            (None, Some(stored)) => Ok(self.param(like, stored)),
+            (None, None) if item.content.is_some() => Err(no_tensor(like)),
+            (None, None) => Err(open_extents(like)),
+        }
+    }
+
+    /// A node that belongs to no value of the model, under a name like that one. It holds numbers of a type that the engine may
+    /// lack.
+    ///
+    /// # Errors
+    /// If the engine refuses the expression.
+    pub(crate) fn derive(
+        &mut self,
+        like: &str,
+        text: &str,
+        narrow: Option<&'static Narrow>,
+    ) -> Result<Item, Diagnostic> {
+        let (name, ty) = self.push(like, expression(text))?;
+        Ok(Item::tensor(&name, ty, narrow))
     }
 
     /// Adds a node under a name like that one.
@@ -210,13 +369,14 @@ impl<'r> Values<'r> {
         let ty = self.draft.node(&name, &expr.to_string())?;
         self.nodes.push(Defined { name: name.clone(), expr });
         self.defined.insert(name.clone());
+        self.types.insert(name.clone(), ty.clone());
         Ok((name, ty))
     }
 
     fn param(&mut self, onnx: &str, value: Stored) -> (String, Type) {
-        let name = self.names.unique(onnx);
+        let name = self.names.source(onnx);
         let ty = Type::new(value.dtype, &value.dims);
-        self.draft.input(&name, ty.clone());
+        self.declare(&name, ty.clone());
         self.params.push(Param { name: name.clone(), value });
         (name, ty)
     }
@@ -232,6 +392,13 @@ impl<'r> Values<'r> {
         }
         self.tensor(onnx).map(|(name, _)| expression(&name))
     }
+}
+
+fn no_tensor(onnx: &str) -> Diagnostic {
+    unsupported(
+        format!("the value `{onnx}` is a sequence, or an optional value without an element"),
+        "inputs, outputs, and values that loops and branches on data hand on are tensors",
+    )
 }
 
 fn open_extents(onnx: &str) -> Diagnostic {

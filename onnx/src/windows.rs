@@ -8,11 +8,14 @@ use crate::known::Number;
 use crate::literal::{list, of_number};
 use crate::node::Node;
 use crate::operands::{ints, numbers, operand};
+use crate::regions::side_by_side;
 use crate::table::expression;
 use crate::translate::Translation;
 
 /// Items and channels.
 const LEAD: usize = 2;
+/// The most places of a window whose largest one is looked for.
+const MOST_PLACES: i64 = 1 << 10;
 /// The largest number of an attribute of windows.
 const MOST: i64 = 1 << 31;
 
@@ -114,6 +117,11 @@ impl Windows {
         self.settings(&vec![1; self.sizes.len()], [&self.before, &self.behind])
     }
 
+    /// The places of a window for each step along a spatial axis.
+    fn inner(&self, at: usize) -> i64 {
+        self.sizes[at + 1..].iter().product()
+    }
+
     /// The padding behind, with what `ceil_mode` adds.
     fn all_behind(&self) -> Vec<i64> {
         self.behind.iter().zip(&self.further).map(|(behind, further)| behind + further).collect()
@@ -210,21 +218,133 @@ fn pooled(of: &Translation, node: &Node) -> Result<Windows, Diagnostic> {
     Windows::of(of, node, sizes)
 }
 
-/// `MaxPool(x)`. Integers are compared as f32.
+/// `MaxPool(x)`, and the places of the largest elements. Integers are compared as f32.
 pub(crate) fn max_pool(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    if node.outputs.get(1).is_some_and(|name| !name.is_empty()) {
-        return Err(node.fault("returns the places of the largest elements"));
-    }
     let windows = pooled(of, node)?;
-    let (name, _) = operand(of, node, 0)?;
+    let (name, shape) = operand(of, node, 0)?;
     let dtype = of.values.type_of(name).map_or(DType::F32, |ty| ty.dtype);
     let x = of.values.operand(name, None)?;
-    let settings = windows.of_pool();
-    let call = match dtype.is_float() {
-        true => format!("max_pool({x}{settings})"),
-        false => format!("cast(max_pool(cast({x}, dtype=f32){settings}), dtype={dtype})"),
+    let x = if dtype.is_float() { x.to_string() } else { format!("cast({x}, dtype=f32)") };
+    let pooled = format!("max_pool({x}{})", windows.of_pool());
+    let call = if dtype.is_float() { pooled } else { format!("cast({pooled}, dtype={dtype})") };
+    let narrow = of.values.element(name).and_then(|(_, narrow)| narrow);
+    of.values.define(&node.outputs[0], expression(&call))?;
+    of.values.set_narrow(&node.outputs[0], narrow);
+    match node.outputs.get(1).filter(|name| !name.is_empty()) {
+        Some(output) => places(of, node, &windows, (&x, &shape, output)),
+        None => Ok(()),
+    }
+}
+
+/// The places of the largest elements of windows, counted through the whole operand. Shifted copies of the operand lie
+/// side by side, one for each place in a window, and the first largest one is found.
+fn places(
+    of: &mut Translation,
+    node: &Node,
+    windows: &Windows,
+    (x, shape, output): (&str, &[Number], &str),
+) -> Result<(), Diagnostic> {
+    let extents = shape.iter().map(Number::int).collect::<Option<Vec<_>>>();
+    let extents = extents.ok_or_else(|| node.fault("returns places in open extents"))?;
+    let (n, n_places) =
+        (windows.sizes.len(), windows.sizes.iter().try_fold(1, |n, size| i64::checked_mul(n, *size)));
+    let n_places =
+        n_places.filter(|n| *n <= MOST_PLACES).ok_or_else(|| node.fault("has windows of too many places"))?;
+    let behind = windows.all_behind();
+    let padded = |at: usize| extents[LEAD + at].saturating_add(windows.before[at]).saturating_add(behind[at]);
+    let counts: Vec<i64> = (0..n)
+        .map(|at| padded(at).saturating_sub(windows.reach(at)).max(0) / windows.strides[at] + 1)
+        .collect();
+    let side = |given: &[i64]| list(&ints(&[&[0; LEAD], given].concat()));
+    let around = format!("pad({x}, before={}, after={}, value=-inf)", side(&windows.before), side(&behind));
+    let around = of.values.derive(&format!("{output}/padded"), &around, None)?;
+    let around = of.values.tensor_of(output, around)?.0;
+    let shifted = |place: i64| {
+        (0..n).fold(around.clone(), |text, at| {
+            let start = place / windows.inner(at) % windows.sizes[at] * windows.dilations[at];
+            let stop = start + (counts[at] - 1) * windows.strides[at] + 1;
+            format!(
+                "slice({text}, axis={}, start={start}, stop={stop}, step={})",
+                at + LEAD,
+                windows.strides[at]
+            )
+        })
     };
-    of.values.define(&node.outputs[0], expression(&call)).map(drop)
+    let copies = side_by_side((0..n_places).map(shifted).collect(), true, 0);
+    let first = of.values.derive(
+        &format!("{output}/first"),
+        &format!("cast(argmax({copies}, axis=0), dtype=i64)"),
+        None,
+    )?;
+    let first = of.values.tensor_of(output, first)?.0;
+    let sum = flat_places(windows, node.int("storage_order", 0) != 0, &extents, &counts, &first);
+    of.values.define(output, expression(&sum)).map(drop)
+}
+
+/// The places in the whole operand, where `first` has the numbers of places within windows.
+fn flat_places(windows: &Windows, is_reverse: bool, extents: &[i64], counts: &[i64], first: &str) -> String {
+    let whole = [&extents[..LEAD], counts].concat();
+    let position = |axis: usize| {
+        let mut shape = vec![1; whole.len()];
+        shape[axis] = whole[axis];
+        format!("iota(shape={}, axis={axis}, dtype=i64)", list(&ints(&shape)))
+    };
+    // Channels and items, then the spatial axes, the last or the first of them fastest.
+    let mut axes: Vec<usize> = (0..counts.len()).collect();
+    if is_reverse {
+        axes.reverse();
+    }
+    let mut sum = format!("{} * {} + {}", position(0), extents[1], position(1));
+    for at in axes {
+        let shift = format!(
+            "{} * {} + floor_divide({first}, {}) % {} * {} - {}",
+            position(LEAD + at),
+            windows.strides[at],
+            windows.inner(at),
+            windows.sizes[at],
+            windows.dilations[at],
+            windows.before[at]
+        );
+        sum = format!("({sum}) * {} + ({shift})", extents[LEAD + at]);
+    }
+    sum
+}
+
+/// `CausalConvWithState(x, w, b, past)`: each channel is convolved with weights of its own, behind the positions of
+/// earlier calls. The last positions are a result, too.
+pub(crate) fn causal_conv(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let ((name, shape), (weights, _), sizes) =
+        (operand(of, node, 0)?, operand(of, node, 1)?, sizes(of, node, 1)?);
+    let ([size], Some(channels)) = (&sizes[..], shape.get(1).and_then(Number::int)) else {
+        return Err(unfit(node));
+    };
+    let (x, weights) = (of.values.tensor(name)?.0, of.values.tensor(weights)?.0);
+    let all = match node.input(3) {
+        Some(past) => format!("concat({}, {x}, axis=2)", of.values.tensor(past)?.0),
+        None => format!("pad({x}, before=[0, 0, {}], after=[0, 0, 0])", size - 1),
+    };
+    let all = of.values.derive(&format!("{}/positions", node.outputs[0]), &all, None)?;
+    let all = of.values.tensor_of(name, all)?.0;
+    let bias = match node.input(2) {
+        Some(bias) => format!(", {}", of.values.tensor(bias)?.0),
+        None => String::new(),
+    };
+    let conv = format!("conv({all}, {weights}{bias}{})", setting("groups", &[channels], 1));
+    let y = match node.text("activation", "none") {
+        "none" => conv,
+        "silu" | "swish" => format!("silu({conv})"),
+        other => return Err(node.fault(&format!("has the activation `{other}`"))),
+    };
+    of.values.define(&node.outputs[0], expression(&y))?;
+    let Some(output) = node.outputs.get(1).filter(|name| !name.is_empty()) else { return Ok(()) };
+    let start = match size {
+        1 => shape
+            .get(2)
+            .and_then(Number::int)
+            .ok_or_else(|| node.fault("hands on no position of open extents"))?,
+        _ => 1 - size,
+    };
+    of.values.define(output, expression(&format!("slice({all}, axis=2, start={start})"))).map(drop)
 }
 
 /// `AveragePool(x)`. Elements that `ceil_mode` adds never count, those of `pads` count if an attribute says so.

@@ -1,10 +1,11 @@
 //! The text of an imported pipeline.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use engine_core::ir::{Dim, Symbol, Type};
 
-use crate::values::{Defined, Param};
+use crate::values::{Body, Defined, Param};
 
 /// The parts of an imported pipeline.
 pub(crate) struct Parts {
@@ -12,11 +13,14 @@ pub(crate) struct Parts {
     pub(crate) name: String,
     pub(crate) inputs: Vec<(String, Type)>,
     pub(crate) params: Vec<Param>,
+    pub(crate) bodies: Vec<Body>,
     pub(crate) nodes: Vec<Defined>,
     /// The names of outputs in the model, and of their nodes.
     pub(crate) outputs: Vec<(String, String)>,
     /// The types of the outputs.
     pub(crate) types: Vec<Type>,
+    /// The open extents that need a value in the pipeline.
+    pub(crate) settled: HashSet<String>,
 }
 
 /// The rows that a `Predict` stage of an imported pipeline computes at once.
@@ -39,15 +43,12 @@ impl Parts {
             out.push_str("    // The model leaves these extents open: `--set dims.NAME=N` changes one.\n");
             let _ = writeln!(out, "    dims: {{{}}},", dims.join(", "));
         }
+        section(&mut out, "functions", self.bodies.iter().map(function));
         let inputs =
             self.inputs.iter().map(|(name, ty)| format!("{}: {}", quoted(name), quoted(&ty.to_string())));
         section(&mut out, "inputs", inputs);
         section(&mut out, "params", self.params.iter().map(param));
-        let nodes = self
-            .nodes
-            .iter()
-            .map(|node| format!("{}: {}", quoted(&node.name), quoted(&node.expr.to_string())));
-        section(&mut out, "nodes", nodes);
+        section(&mut out, "nodes", self.nodes.iter().map(node));
         let rows = rows.map(|rows| (rows, value(rows, 1)));
         section(&mut out, "stages", self.stages(weights, rows).into_iter());
         out + ")\n"
@@ -82,6 +83,7 @@ impl Parts {
             ty.shape.first().and_then(Dim::name)
         }
         let rows = self.inputs.first().and_then(|(_, ty)| leading(ty));
+        let rows = rows.filter(|rows| !self.settled.contains(&***rows));
         let mut types = self.inputs.iter().map(|(_, ty)| ty).chain(&self.types);
         rows.filter(|_| types.all(|ty| leading(ty) == rows))
     }
@@ -97,6 +99,33 @@ fn section(out: &mut String, name: &str, entries: impl Iterator<Item = String>) 
         let _ = writeln!(out, "        {entry},");
     }
     out.push_str("    },\n");
+}
+
+fn node(node: &Defined) -> String {
+    format!("{}: {}", quoted(&node.name), quoted(&node.expr.to_string()))
+}
+
+/// The body of a loop. Patterns of its operands give names to open extents.
+fn function(body: &Body) -> String {
+    let extent = |dim: &Dim| if let Dim::Polynomial(_) = dim { "_".to_owned() } else { dim.to_string() };
+    let pattern = |ty: &Type| {
+        let extents: Vec<String> = ty.shape.iter().map(extent).collect();
+        format!("{}[{}]", ty.dtype, extents.join(", "))
+    };
+    let inputs = body.inputs.iter().map(|(name, ty)| format!("{}: {}", quoted(name), quoted(&pattern(ty))));
+    let inputs: Vec<String> = inputs.collect();
+    let nodes: String =
+        body.nodes.iter().map(|inner| format!("                {},\n", node(inner))).collect();
+    let nodes =
+        if nodes.is_empty() { nodes } else { format!("            nodes: {{\n{nodes}            }},\n") };
+    let outputs = body.outputs.iter().map(|(label, result)| format!("{}: {}", quoted(label), quoted(result)));
+    let outputs: Vec<String> = outputs.collect();
+    format!(
+        "{}: (\n            inputs: {{{}}},\n{nodes}            outputs: {{{}}},\n        )",
+        quoted(&body.name),
+        inputs.join(", "),
+        outputs.join(", ")
+    )
 }
 
 /// Parameters of floats are trained; all others are state.

@@ -48,6 +48,8 @@ def written(array):
 def run(name, nodes, inputs, outputs, opset, consts, open_dims=(), functions=()):
     feeds = {key: value for key, value in inputs.items() if value is not None}
     def info(key, value):
+        if isinstance(open_dims, dict):
+            return helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(value.dtype), open_dims.get(key, value.shape))
         dims = [open_dims[i] if i < len(open_dims) and open_dims[i] else n for i, n in enumerate(value.shape)]
         return helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(value.dtype), dims)
     graph = helper.make_graph(
@@ -462,6 +464,122 @@ def regions():
         run(f"Scan {directions}", [scan], inputs, ["last", "outs"], 17, {})
 
 
+def loops():
+    info = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
+    flag, number, integer = TensorProto.BOOL, TensorProto.FLOAT, TensorProto.INT64
+    node = helper.make_node
+    # c = c * 0.5 + x, and the number of the trip is a row.
+    ends = [info("on", flag, []), info("next", number, [3]), info("row", number, [3])]
+    def body(*further, outputs=ends):
+        return helper.make_graph(
+            [node("Mul", ["c", "half"], ["h"]), node("Add", ["h", "x"], ["next"]), node("Cast", ["i"], ["f"], to=number),
+             node("Sub", ["next", "f"], ["row"]), *further],
+            "body", [info("i", integer, []), info("go", flag, []), info("c", number, [3])], outputs)
+    counted = body(node("Identity", ["go"], ["on"]))
+    half = {"half": np.array(0.5, np.float32)}
+    names = ["n", "", "start"]
+    for trips in [40, 300]:
+        run(f"Loop {trips}", [node("Loop", names, ["last", "rows"], body=counted)], {"x": rand(3), "start": rand(3)}, ["last", "rows"], 17,
+            {"n": np.array(trips), **half})
+    # As many trips as the input has rows.
+    rows = [node("Shape", ["t"], ["shape"]), node("Gather", ["shape", "zero"], ["n"]), node("Loop", names, ["last", "rows"], body=counted)]
+    run("Loop over an open extent", rows, {"t": rand(20, 2), "x": rand(3), "start": rand(3)}, ["last", "rows"], 17, {"zero": np.array(0), **half}, open_dims={"t": ["T", 2]})
+    only = ends[:2]
+    for trips in [0, 1, 30]:
+        given = {"n": np.array(trips), "x": rand(3), "start": rand(3)}
+        run(f"Loop of {trips} trips, which only a run knows", [node("Loop", names, ["last"], body=body(node("Identity", ["go"], ["on"]), outputs=only))], given, ["last"], 17, half)
+    # It goes on while the sum of the squares is large.
+    size = [node("Mul", ["next", "next"], ["square"]), node("ReduceSum", ["square"], ["sum"], keepdims=0), node("Greater", ["sum", "little"], ["on"])]
+    shrinking = body(*size, outputs=only)
+    for limit, begins in [(None, None), (3, None), (500, True), (500, False)]:
+        given = {"x": np.zeros(3, np.float32), "start": 10 * positive(3)}
+        names = ["" if limit is None else "n", "" if begins is None else "begin", "start"]
+        if begins is not None:
+            given["begin"] = np.array(begins)
+        known = {} if limit is None else {"n": np.array(limit)}
+        run(f"Loop by a condition, limit {limit}, begins {begins}", [node("Loop", names, ["last"], body=shrinking)], given, ["last"], 17,
+            {**half, **known, "little": np.array(0.01, np.float32)})
+    # Within a trip of 20: a loop of 3 written out, one of 30, and a branch on data.
+    def inner(at, label):
+        return helper.make_graph([node("Add", [f"c{at}", "w"], [f"a{at}"]), node("Tanh", [f"a{at}"], [f"n{at}"]), node("Identity", [f"g{at}"], [f"o{at}"])],
+            label, [info(f"i{at}", integer, []), info(f"g{at}", flag, []), info(f"c{at}", number, [2])],
+            [info(f"o{at}", flag, []), info(f"n{at}", number, [2])])
+    side = lambda op: helper.make_graph([node(op, ["l2"], [f"{op}_r"])], op, [], [info(f"{op}_r", number, [2])])
+    nested = helper.make_graph(
+        [node("Loop", ["three", "", "c"], ["l1"], body=inner(1, "short")), node("Loop", ["thirty", "", "l1"], ["l2"], body=inner(2, "long")),
+         node("ReduceSum", ["l2"], ["s"], keepdims=0), node("Greater", ["s", "zero"], ["large"]),
+         node("If", ["large"], ["next"], then_branch=side("Neg"), else_branch=side("Exp")), node("Identity", ["go"], ["on"])],
+        "nested", [info("i", integer, []), info("go", flag, []), info("c", number, [2])], [info("on", flag, []), info("next", number, [2])])
+    run("Loop within a loop", [node("Loop", ["twenty", "", "start"], ["last"], body=nested)], {"start": rand(2), "w": rand(2)}, ["last"], 17,
+        {"three": np.array(3), "thirty": np.array(30), "twenty": np.array(20), "zero": np.array(0.0, np.float32)})
+    # A row that grows: its trips must be written out.
+    grows = helper.make_graph([node("Concat", ["c", "x"], ["next"], axis=0), node("Identity", ["go"], ["on"])], "grows",
+        [info("i", integer, []), info("go", flag, []), info("c", number, [None])], [info("on", flag, []), info("next", number, [None])])
+    run("Loop that grows", [node("Loop", ["n", "", "start"], ["last"], body=grows)], {"start": rand(2), "x": rand(1)}, ["last"], 17, {"n": np.array(20)})
+    step = lambda read: helper.make_graph(
+        [node("Mul", ["s", "a"], ["p"]), node("Add", ["p", read], ["next"]), node("Neg", ["next"], ["out"])],
+        "step", [info("s", number, [2]), info("a", number, [2]), *([info("b", number, [2])] if read == "b" else [])],
+        [info("next", number, [2]), info("out", number, [2])])
+    for n, reverse in [(30, 0), (30, 1), (200, 1)]:
+        settings = {"scan_input_directions": [reverse], "scan_output_axes": [1], "scan_output_directions": [1 - reverse]}
+        run(f"Scan of {n} in direction {reverse}", [node("Scan", ["s0", "xs"], ["last", "outs"], body=step("w"), num_scan_inputs=1, scan_input_axes=[1], **settings)],
+            {"s0": rand(2), "xs": rand(2, n) / 4, "w": rand(2)}, ["last", "outs"], 17, {})
+        run(f"Scan of two of {n} in direction {reverse}", [node("Scan", ["s0", "xs", "ys"], ["last", "outs"], body=step("b"), num_scan_inputs=2,
+            scan_input_axes=[1, 0], **{**settings, "scan_input_directions": [reverse, 0]})], {"s0": rand(2), "xs": rand(2, n) / 4, "ys": rand(n, 2)}, ["last", "outs"], 17, {})
+    run("Scan of an open extent", [node("Scan", ["s0", "xs"], ["last", "outs"], body=step("w"), num_scan_inputs=1)],
+        {"xs": rand(20, 2) / 4, "s0": rand(2), "w": rand(2)}, ["last", "outs"], 17, {}, open_dims={"xs": ["T", 2]})
+
+
+def sequences():
+    info = lambda name, kind, shape: helper.make_tensor_value_info(name, kind, shape)
+    node, number, integer = helper.make_node, TensorProto.FLOAT, TensorProto.INT64
+    parts = {f"x{i}": rand(2, 3) for i in range(3)}
+    at = {"one": np.array(1), "last": np.array(-1)}
+    made = node("SequenceConstruct", [*parts], ["s"])
+    changed = [made, node("SequenceErase", ["s", "last"], ["t"]), node("SequenceInsert", ["t", "x2", "last"], ["u"]),
+               node("SequenceInsert", ["u", "x0"], ["v"]), node("SequenceAt", ["v", "one"], ["y0"]), node("SequenceLength", ["v"], ["y1"]),
+               node("ConcatFromSequence", ["v"], ["y2"], axis=1)]
+    run("Sequence", changed, parts, ["y0", "y1", "y2"], 17, at)
+    run("Sequence that is empty at first", [node("SequenceEmpty", [], ["s"]), node("SequenceInsert", ["s", "x"], ["t"]), node("SequenceInsert", ["t", "x"], ["u"]),
+        node("ConcatFromSequence", ["u"], ["y"], axis=-1, new_axis=1)], {"x": rand(2, 2)}, ["y"], 17, {})
+    for split, keep in [(None, 1), (None, 0), (np.array(2), 1), (np.array([1, 3, 1]), 1)]:
+        operands = ["x", "split"] if split is not None else ["x"]
+        nodes = [node("SplitToSequence", operands, ["s"], axis=1, keepdims=keep), node("SequenceAt", ["s", "last"], ["y0"]), node("SequenceLength", ["s"], ["y1"])]
+        run(f"SplitToSequence {split} {keep}", nodes, {"x": rand(2, 5)}, ["y0", "y1"], 17, {**at, **({"split": split} if split is not None else {})})
+    # A loop of known trips may hand a sequence on, and a function goes over its parts.
+    grows = helper.make_graph([node("SequenceAt", ["s", "i"], ["p"]), node("Neg", ["p"], ["q"]), node("SequenceInsert", ["t", "q"], ["u"]), node("Identity", ["go"], ["on"])], "grows",
+        [info("i", integer, []), info("go", TensorProto.BOOL, []), helper.make_tensor_sequence_value_info("t", number, None)],
+        [info("on", TensorProto.BOOL, []), helper.make_tensor_sequence_value_info("u", number, None)])
+    loop = [made, node("SequenceLength", ["s"], ["n"]), node("SequenceEmpty", [], ["e"]), node("Loop", ["n", "", "e"], ["r"], body=grows),
+            node("ConcatFromSequence", ["r"], ["y"], axis=0)]
+    run("Loop that hands a sequence on", loop, parts, ["y"], 17, {})
+    doubled = helper.make_graph([node("Add", ["a", "b"], ["c"])], "doubled", [info("a", number, [2, 3]), info("b", number, [2, 3])], [info("c", number, [2, 3])])
+    mapped = [made, node("SequenceMap", ["s", "x0"], ["m"], body=doubled), node("ConcatFromSequence", ["m"], ["y"], axis=0)]
+    run("SequenceMap", mapped, parts, ["y"], 17, {})
+    kind = helper.make_tensor_type_proto(number, [2])
+    run("Optional", [node("Optional", ["x"], ["o"]), node("OptionalHasElement", ["o"], ["y0"]), node("OptionalGetElement", ["o"], ["y1"]),
+        node("Optional", [], ["none"], type=kind), node("OptionalHasElement", ["none"], ["y2"])], {"x": rand(2)}, ["y0", "y1", "y2"], 17, {})
+
+
+def places():
+    for shape, settings in [((2, 2, 5), dict(kernel_shape=[2])), ((1, 2, 4, 5), dict(kernel_shape=[2, 3], strides=[2, 1], pads=[1, 1, 0, 1])),
+                            ((1, 1, 5, 6), dict(kernel_shape=[2, 2], dilations=[2, 2], storage_order=1)), ((1, 1, 3, 4, 3), dict(kernel_shape=[2, 2, 2]))]:
+        case("MaxPool", rand(*shape), opset=12, n=2, title=f"places {shape}", **settings)
+    case("MaxPool", whole(1, 1, 4, 4, low=0, high=3, dtype=np.uint8), opset=12, n=2, kernel_shape=[3, 3], title="places of equal bytes")
+    case("MaxUnpool", rand(1, 2, 2, 2), np.array([[[[0, 3], [9, 15]], [[16, 19], [25, 30]]]]), opset=11, kernel_shape=[2, 2], strides=[2, 2])
+    lengths = np.array([1, 3, 2])
+    case("ReverseSequence", rand(4, 3, 2), lengths, opset=10)
+    case("ReverseSequence", rand(3, 4, 2), lengths, opset=10, batch_axis=0, time_axis=1, title="items first")
+    for axis in [{}, {"axis": 1}, {"axis": -2}]:
+        case("Compress", rand(2, 3), np.array([False, True]), consts=(1,), opset=11, title=f"{axis}", **axis)
+    for reduction in ["add", "mul", "max", "min"]:
+        case("ScatterElements", rand(3, 4), whole(3, 2, low=-3, high=3), rand(3, 2), opset=18, reduction=reduction, title=reduction)
+        case("ScatterElements", rand(3, 4), whole(2, 4, low=-4, high=4), rand(2, 4), opset=18, axis=1, reduction=reduction, title=f"{reduction}, axis 1")
+        case("ScatterND", rand(3, 4), whole(5, 1, low=-3, high=3), rand(5, 4), opset=18, reduction=reduction, title=f"{reduction} of rows")
+        case("ScatterND", rand(2, 3, 2), whole(2, 3, 2, low=-2, high=2), rand(2, 3, 2), opset=18, reduction=reduction, title=f"{reduction} of pairs")
+    case("BatchNormalization", rand(3, 2, 4), rand(2), rand(2), rand(2), positive(2), opset=15, n=3, training_mode=1, momentum=0.8, title="training")
+
+
 def transforms():
     c = lambda *items: np.array(items, I)
     q, k, v = rand(1, 4, 3, 4), rand(1, 2, 5, 4), rand(1, 2, 5, 2)
@@ -516,7 +634,7 @@ def grids():
 
 if __name__ == "__main__":
     for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
-                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences, grids]:
+                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences, grids, loops, sequences, places]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")

@@ -180,12 +180,12 @@ fn parts_without_a_translation_are_named() {
             r#"the input `x` has elements of type string; supported types are bool, u8, i32, i64, u32, f16, bf16, f32, f64"#
         ]],
     );
-    let old = Model { opset: vec![Opset { version: 6, ..Opset::default() }], ..model(vec![], vec![]) };
+    let old = Model { opset: vec![Opset { version: 5, ..Opset::default() }], ..model(vec![], vec![]) };
     refused(
         &old,
         Code::E0508,
         expect![[
-            r#"the model has opset 6; opsets 7 to 27 are read; `onnx.version_converter` converts models"#
+            r#"the model has opset 5; opsets 6 to 27 are read; `onnx.version_converter` converts models"#
         ]],
     );
     let shape = vec![node("Reshape", &["x", "x"], "y")];

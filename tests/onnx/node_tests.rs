@@ -1,5 +1,6 @@
-//! The node tests of the package `onnx` 1.22.0 (later packages lack them). `ENGINE_ONNX_TESTS` names the unpacked folder
-//! `onnx/backend/test/data`; without it, the test is skipped and says so.
+//! The tests of the package `onnx` 1.22.0 (later packages lack those of nodes). `ENGINE_ONNX_TESTS` names the unpacked
+//! folder `onnx/backend/test/data`; without it, they are skipped and say so, unless `ENGINE_REQUIRE` has `onnx`.
+//! `ENGINE_ONNX_SAMPLE=8` takes every eighth test.
 
 use super::common::{difference, outputs};
 use super::present::cpu;
@@ -8,7 +9,7 @@ use engine::core::ir::DType;
 use engine::runtime::tensor::HostTensor;
 use engine::{Engine, Facts, Model};
 use engine_onnx::Stored;
-use expect_test::expect_file;
+use expect_test::{ExpectFile, expect_file};
 use indexmap::IndexMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,59 +55,81 @@ fn imported(path: &Path, inputs: &[(String, HostTensor)]) -> Result<Model, Strin
 
 fn outcome(folder: &Path) -> Outcome {
     let path = folder.join("model.onnx");
-    let data = folder.join("test_data_set_0");
-    let (inputs, expected) = match (tensors(&data, "input"), tensors(&data, "output")) {
-        (Ok(inputs), Ok(expected)) => (inputs, expected),
-        (Err(fault), _) | (_, Err(fault)) => return Outcome::Unsupported(fault),
-    };
-    let faults = [true, false].into_iter().map(|fuse| computed(&path, &inputs, &expected, fuse));
-    faults.reduce(|first, second| if matches!(first, Outcome::Passed) { second } else { first }).unwrap()
+    let sets = (0..).map(|i| folder.join(format!("test_data_set_{i}"))).take_while(|set| set.exists());
+    for data in sets {
+        let (inputs, expected) = match (tensors(&data, "input"), tensors(&data, "output")) {
+            (Ok(inputs), Ok(expected)) => (inputs, expected),
+            (Err(fault), _) | (_, Err(fault)) => return Outcome::Unsupported(fault),
+        };
+        for fuse in [true, false] {
+            match computed(&path, &inputs, &expected, fuse) {
+                Outcome::Passed => {}
+                other => return other,
+            }
+        }
+    }
+    Outcome::Passed
 }
 
 type Named = (String, HostTensor);
 
-/// Compares the results of a model, with or without fusion.
+/// Compares the results of a model, with or without fusion. Older files name no inputs and outputs, but have their order.
 fn computed(path: &Path, inputs: &[Named], expected: &[Named], fuse: bool) -> Outcome {
     let model = match imported(path, inputs) {
         Ok(model) => model,
         Err(fault) => return Outcome::Unsupported(fault),
     };
     let text = model.text(None, &[]);
+    let has_names = inputs.iter().any(|(name, _)| !name.is_empty());
     let named: IndexMap<String, HostTensor> = inputs.iter().cloned().collect();
-    let known = model.inputs().map(|name| (name.to_owned(), named.get(name).cloned()));
-    let Some(given) = known.map(|(name, value)| Some((name, value?))).collect::<Option<IndexMap<_, _>>>()
-    else {
+    let value = |(at, name): (usize, &str)| match has_names {
+        true => named.get(name).cloned(),
+        false => inputs.get(at).map(|(_, value)| value.clone()),
+    };
+    let known = model.inputs().enumerate().map(|(at, name)| Some((name.to_owned(), value((at, name))?)));
+    let Some(given) = known.collect::<Option<IndexMap<_, _>>>() else {
         return Outcome::Failed(format!("its inputs have other names\n{text}"));
     };
     let found = match outputs(model, cpu(2), &given, Options { fuse, ..Options::default() }) {
         Ok(found) => found,
         Err(fault) => return Outcome::Failed(format!("{fault}\n{text}")),
     };
-    let fault = |(name, expected): &Named| match found.get(name) {
-        Some(found) => difference(found, expected, 1e-3),
-        None => Some(format!("there is no output `{name}`")),
+    let fault = |(at, (name, expected)): (usize, &Named)| {
+        let found =
+            if name.is_empty() { found.get_index(at).map(|(_, found)| found) } else { found.get(name) };
+        match found {
+            Some(found) => difference(found, expected, 1e-3),
+            None => Some(format!("there is no output `{name}`")),
+        }
     };
-    let faults = expected.iter().filter_map(fault);
+    let faults = expected.iter().enumerate().filter_map(fault);
     match faults.into_iter().next() {
         None => Outcome::Passed,
         Some(fault) => Outcome::Failed(format!("{fault}\n{text}")),
     }
 }
 
-#[test]
-fn node_tests_of_onnx_pass() {
-    let Some(folder) = std::env::var_os("ENGINE_ONNX_TESTS") else {
-        eprintln!("skipped: ENGINE_ONNX_TESTS names no folder with the node tests of ONNX");
+/// Runs all tests of some suites, or a sample of them, and compares the names of those that pass with a list.
+fn expect_passed(suites: &[&str], list: &ExpectFile, recorded: &str) {
+    let Some(data) = std::env::var_os("ENGINE_ONNX_TESTS") else {
+        let required = std::env::var("ENGINE_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|part| part == "onnx"), "ENGINE_ONNX_TESTS names no folder");
+        eprintln!("skipped: ENGINE_ONNX_TESTS names no folder with the tests of ONNX");
         return;
     };
-    let mut folders: Vec<PathBuf> =
-        fs::read_dir(Path::new(&folder).join("node")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    folders.sort();
+    let sample = std::env::var("ENGINE_ONNX_SAMPLE").ok().map(|n| n.parse::<usize>().unwrap());
+    let mut names: Vec<String> = vec![];
+    for suite in suites {
+        let entries = fs::read_dir(Path::new(&data).join(suite)).unwrap();
+        let files = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+        names.extend(files.map(|file| format!("{suite}/{file}")));
+    }
+    names.sort();
+    let names: Vec<String> = names.into_iter().step_by(sample.unwrap_or(1)).collect();
     let (mut passed, mut unsupported, mut failed) = (vec![], vec![], vec![]);
-    for folder in folders {
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        match outcome(&folder) {
-            Outcome::Passed => passed.push(name),
+    for name in &names {
+        match outcome(&Path::new(&data).join(name)) {
+            Outcome::Passed => passed.push(name.strip_prefix("node/").unwrap_or(name)),
             Outcome::Unsupported(fault) => unsupported.push(format!("{name}: {fault}")),
             Outcome::Failed(fault) => failed.push(format!("{name}: {fault}")),
         }
@@ -114,5 +137,21 @@ fn node_tests_of_onnx_pass() {
     println!("{} passed, {} unsupported, {} failed", passed.len(), unsupported.len(), failed.len());
     println!("unsupported:\n{}", unsupported.join("\n"));
     assert!(failed.is_empty(), "{} fail:\n{}", failed.len(), failed.join("\n"));
-    expect_file!["passed.txt"].assert_eq(&(passed.join("\n") + "\n"));
+    if sample.is_none() {
+        return list.assert_eq(&(passed.join("\n") + "\n"));
+    }
+    let taken: Vec<&str> = names.iter().map(|name| name.strip_prefix("node/").unwrap_or(name)).collect();
+    let recorded: Vec<&str> = recorded.lines().filter(|name| taken.contains(name)).collect();
+    assert_eq!(passed, recorded);
+}
+
+#[test]
+fn node_tests_of_onnx_pass() {
+    expect_passed(&["node"], &expect_file!["passed.txt"], include_str!("passed.txt"));
+}
+
+#[test]
+fn models_of_onnx_pass() {
+    let suites = ["pytorch-converted", "pytorch-operator", "simple"];
+    expect_passed(&suites, &expect_file!["passed_models.txt"], include_str!("passed_models.txt"));
 }

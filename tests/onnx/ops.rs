@@ -4,6 +4,7 @@ use super::common::{bytes, compare, outputs, tensor};
 use super::present::cpu;
 use engine::core::compile::Options;
 use engine::{Engine, Facts};
+use expect_test::expect_file;
 use serde_json::Value as Json;
 use std::path::Path;
 
@@ -26,6 +27,33 @@ fn fault_of(case: &Json) -> Option<String> {
     let expected = case["outputs"].as_object().unwrap().iter();
     let compared = expected.map(|(name, recorded)| compare(&found[name], recorded));
     compared.filter_map(Result::err).next().map(|fault| format!("{fault}\n{text}"))
+}
+
+/// The texts of some recorded models, without those of their stages.
+fn text_of(names: &[&str]) -> String {
+    let cases: Vec<Json> = serde_json::from_str(RECORDED).unwrap();
+    let named =
+        |name: &&str| cases.iter().find(|case| case["name"] == **name).unwrap_or_else(|| panic!("{name}"));
+    let text = |case: &Json| {
+        let model = bytes(case["model"].as_str().unwrap());
+        let model = Engine::new().import(Path::new("model.onnx"), model, &Facts::default()).ok().unwrap();
+        let text = model.text(None, &[]);
+        format!("// {}\n{}", case["name"].as_str().unwrap(), text.split_once("    stages").unwrap().0)
+    };
+    names.iter().map(|name| text(named(name))).collect()
+}
+
+#[test]
+fn long_loops_stay_loops() {
+    let names = [
+        "Loop 40, opset 17",
+        "Loop of 30 trips, which only a run knows, opset 17",
+        "Loop by a condition, limit 500, begins True, opset 17",
+        "Loop within a loop, opset 17",
+        "Scan of 30 in direction 1, opset 17",
+        "Scan of two of 30 in direction 1, opset 17",
+    ];
+    expect_file!["../golden/onnx_loops.txt"].assert_eq(&text_of(&names));
 }
 
 #[test]

@@ -10,6 +10,9 @@ use crate::plan::{LoopPlan, Plan};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// The largest figure of a loop: without a bound on its trips, their sum has no meaning, and must not overflow.
+const MOST: u64 = 1 << 56;
+
 /// A compiled trip: its plan, the number of nodes that may check, and its forms.
 pub(super) struct CompiledTrip<T> {
     pub(super) plan: Plan,
@@ -37,7 +40,9 @@ pub(super) fn compile<T>(
         body.workspace_bytes = plan.workspace_bytes();
         body.checks = plan.step.check_nodes().collect();
         let trips = body.trips as u64;
-        let sum = |of: fn(&Kernel) -> u64| plan.step.kernels.iter().map(of).sum::<u64>() * trips;
+        let sum = |of: fn(&Kernel) -> u64| {
+            plan.step.kernels.iter().map(of).sum::<u64>().saturating_mul(trips).min(MOST)
+        };
         (kernel.bytes_read, kernel.bytes_written) = (sum(|k| k.bytes_read), sum(|k| k.bytes_written));
         kernel.flops = sum(|k| k.flops);
         forms.push((body.node, compiled.forms));
