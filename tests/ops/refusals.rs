@@ -52,6 +52,16 @@ const CALLS: &[(&str, &[&str], &str)] = &[
     ("bucketize(a, b)", &["f32[3]", "f32[1, 3]"], "boundaries are a vector, not f32[1, 3]"),
     ("gather(a, b, axis=1)", &["f32[2, 3]", "i32[3, 1]"], "`gather` of f32[2, 3] by i32[3, 1] along axis 1"),
     (
+        "scatter(a, b, c)",
+        &["f32[3, 2]", "i32[1, 3]", "f32[1, 3]"],
+        "`scatter` of f32[3, 2] by i32[1, 3] along axis 0",
+    ),
+    (
+        "scatter_add(a, b, c)",
+        &["f32[3, 2]", "i32[3, 2]", "f32[2, 2]"],
+        "`scatter_add` of f32[2, 2] to f32[3, 2] at i32[3, 2] along axis 0",
+    ),
+    (
         "scatter_reduce(a, b, c)",
         &["f32[3, 2]", "i32[2]", "f32[2, 2]"],
         "`scatter_reduce` of f32[2, 2] at i32[2]",
