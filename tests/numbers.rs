@@ -138,6 +138,7 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "gradient: `|a, b| select(a == b, a + 0.693",
         "no two sums of falling gradients are equal",
     ),
+    ("repeat_interleave", ".sum(y0.9, axes=[0])` negated", "a number that must be 0 has no sign"),
     ("searchsorted", "`|a| min(a + 1, 160) - 1` with 1 negated", "the last step takes away what it adds"),
     ("bucketize", "`|a| min(a + 1, 160) - 1` with 1 negated", "the last step takes away what it adds"),
 ];
