@@ -1,10 +1,11 @@
-//! Linear algebra: factors of matrices, and linear equations.
+//! Linear algebra: factors of matrices, linear equations, Fourier transforms.
 //!
 //! Operands are batches of matrices of `f32` or `f64` along their last two axes.
 
 mod algorithm;
 mod cholesky;
 mod eigh;
+mod fft;
 mod matrices;
 mod orthogonal_rows;
 mod qr;
@@ -14,6 +15,7 @@ mod svd;
 
 pub use cholesky::cholesky;
 pub use eigh::eigh;
+pub use fft::{complex_mul, fft, fft_chirp, fft_rows, ifft, irfft, rfft};
 pub use orthogonal_rows::orthogonal_rows;
 pub use qr::qr;
 pub use solve::{inverse, lu_solve, solve};
@@ -41,6 +43,13 @@ impl Plugin for Linalg {
             orthogonal_rows(),
             svd(),
             eigh(),
+            fft(),
+            ifft(),
+            rfft(),
+            irfft(),
+            fft_rows(),
+            fft_chirp(),
+            complex_mul(),
         ]
     }
 }
