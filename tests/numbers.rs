@@ -138,6 +138,11 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "gradient: `|a, b| select(a == b, a + 0.693",
         "no two sums of falling gradients are equal",
     ),
+    ("fft", "complex_mul(y0.5, y0.6)` with operands 0 and 1 exchanged", "a product commutes"),
+    ("fft", "complex_mul(y0.9, y0.10)` with operands 0 and 1 exchanged", "a product commutes"),
+    ("rfft", "complex_mul(y0.7, y0.8)` with operands 0 and 1 exchanged", "a product commutes"),
+    ("rfft", "complex_mul(y0.11, y0.12)` with operands 0 and 1 exchanged", "a product commutes"),
+    ("repeat_interleave", ".sum(y0.9, axes=[0])` negated", "a number that must be 0 has no sign"),
     ("searchsorted", "`|a| min(a + 1, 160) - 1` with 1 negated", "the last step takes away what it adds"),
     ("bucketize", "`|a| min(a + 1, 160) - 1` with 1 negated", "the last step takes away what it adds"),
 ];

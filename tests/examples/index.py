@@ -129,6 +129,22 @@ def reductions():
     case("fewer indices than rows and columns", "gather(a, b, axis=1)", [("f32", T), ("i64", [[[2, 0], [1, 1]]])],
          lambda x, i: x.gather(1, i))
     case("fewer columns", "gather(a, b, axis=0)", [("f32", B), ("i64", [[2, 0], [1, 1]])], lambda x, i: x.gather(0, i))
+    few = ("i64", [[2, 0], [1, 1]])
+    # PyTorch takes unused updates, too, but has no gradient for them.
+    used = lambda u, i: u[tuple(map(slice, i.shape))]
+    for axis in (0, 1):
+        for op in ("scatter", "scatter_add"):
+            case("fewer indices than elements and updates", f"{op}(a, b, c, axis={axis})",
+                 [("f32", B), few if op == "scatter_add" else ("i64", [[2, 0], [1, 2]]), ("f32", B[::-1])],
+                 lambda x, i, u, op=op, axis=axis: getattr(x, op)(axis, i, used(u, i)))
+        for word in ("sum", "mean", "prod", "amax"):
+            case("fewer indices than elements and updates", f'scatter_reduce(a, b, c, axis={axis}, reduce="{word}")',
+                 [("f32", B), few, ("f32", [[x + 0.25 for x in row] for row in B[::-1]])],
+                 lambda x, i, u, word=word, axis=axis: x.scatter_reduce(axis, i, used(u, i), word))
+    case("fewer indices than updates", "scatter_add(a, b, c)", [("f32", B[0]), ("i64", [1, 1]), ("f32", B[1])],
+         lambda x, i, u: x.scatter_add(0, i, used(u, i)))
+    case("more updates than rows and columns", "scatter(a, b, c)",
+         [("f32", B), ("i64", [[2, 0]]), ("f32", torch.arange(30.0).reshape(6, 5))], lambda x, i, u: x.scatter(0, i, used(u, i)))
 
 
 def advanced():

@@ -78,6 +78,9 @@ CASES = [
     ("TransformerBlock(x, heads=2, causal=true, ratio=2, act=gelu_tanh)", [[2, 3, 6]], BLOCK, block),
     ("GRUCell(x, h)", [[2, 3], [2, 4]], {"m.w": [3, 12], "m.u": [4, 12], "m.b": [12], "m.c": [12]}, gru),
     ("LSTMCell(x, h, c)", [[2, 3], [2, 4], [2, 4]], {"m.w": [3, 16], "m.u": [4, 16], "m.b": [16], "m.d": [16]}, lstm),
+    ("InstanceNorm2d(x)", [[2, 3, 2, 4]], {}, lambda x, p: F.instance_norm(x)),
+    ("InstanceNorm2d(x, affine=true)", [[2, 3, 2, 4]], {"m.g": [3], "m.b": [3]},
+     lambda x, p: F.instance_norm(x, weight=p["m.g"], bias=p["m.b"])),
     ("Dropout(x, p=0.3)", [[2, 3]], {}, lambda x, p: F.dropout(x, 0.3, training=False)),
 ]
 

@@ -120,6 +120,48 @@ def qr():
     case("of a batch", "qr(a)", [("f32", wave(2, 4, 3, seed=1))], of, ["f32"] * 2)
 
 
-for write in (cholesky, triangular, solve, inverse, qr, svd, eigh):
+def fft():
+    def complex_of(name, **settings):
+        transform = getattr(torch.fft, name)
+        return lambda x: torch.view_as_real(transform(torch.view_as_complex(x), **settings))
+
+    def spelled(settings):
+        words = {"dim": "axis", "n": "n", "s": "n", "norm": "norm"}
+        shown = lambda v: f'"{v}"' if isinstance(v, str) else str(v)
+        return "".join(f", {words[key]}={shown(value)}" for key, value in settings.items())
+
+    for n in (1, 2, 3, 4, 5, 8, 12, 14):
+        for name in ("fft", "ifft"):
+            case(f"of {n} numbers", f"{name}(a)", [("f64", wave(n, 2, seed=1))], complex_of(name))
+    case("of a prime number of numbers", "fft(a)", [("f64", wave(67, 2, seed=1))], complex_of("fft"))
+    for dtype in ("f32", "f64"):
+        case("of 100 numbers", "fft(a)", [(dtype, wave(100, 2, seed=1))], complex_of("fft"), grad=False)
+    case("of two times a prime", "ifft(a)", [("f32", wave(2, 134, 2, seed=1))], complex_of("ifft"), grad=False)
+    for settings in ({"norm": "ortho"}, {"norm": "forward"}, {"n": 6}, {"n": 3}, {"dim": 0}, {"dim": -2, "n": 4}):
+        for name in ("fft", "ifft"):
+            case("of a batch", f"{name}(a{spelled(settings)})", [("f32", wave(3, 4, 2, seed=2))],
+                 complex_of(name, **settings))
+    for settings in ({"dim": [0, 1]}, {"dim": [1, 2], "norm": "ortho"}, {"dim": [0, 2], "s": [4, 3]}):
+        case("of several axes", f"fft(a{spelled(settings)})", [("f32", wave(2, 3, 4, 2, seed=3))],
+             complex_of("fftn", **settings))
+        case("of several axes", f"ifft(a{spelled(settings)})", [("f32", wave(2, 3, 4, 2, seed=3))],
+             complex_of("ifftn", **settings))
+        case("of real numbers", f"rfft(a{spelled(settings)})", [("f32", wave(2, 3, 4, seed=3))],
+             lambda x, settings=settings: torch.view_as_real(torch.fft.rfftn(x, **settings)))
+    for settings in ({}, {"n": 6}, {"n": 5}, {"n": 2}, {"norm": "ortho"}, {"dim": 0}, {"dim": 0, "norm": "forward"}):
+        case("of a batch of real numbers", f"rfft(a{spelled(settings)})", [("f32", wave(5, 4, seed=3))],
+             lambda x, settings=settings: torch.view_as_real(torch.fft.rfft(x, **settings)))
+        case("a batch of real numbers", f"irfft(a{spelled(settings)})", [("f32", wave(5, 4, 2, seed=3))],
+             lambda x, settings=settings: torch.fft.irfft(torch.view_as_complex(x), **settings))
+    for settings in ({"dim": [0, 1]}, {"dim": [1, 0], "norm": "ortho"}, {"dim": [0, 1], "s": [4, 3]}):
+        case("real numbers along several axes", f"irfft(a{spelled(settings)})", [("f64", wave(3, 4, 2, seed=4))],
+             lambda x, settings=settings: torch.fft.irfftn(torch.view_as_complex(x), **settings))
+    case("of a prime number of real numbers", "rfft(a)", [("f32", wave(71, seed=1))],
+         lambda x: torch.view_as_real(torch.fft.rfft(x)), grad=False)
+    case("that broadcast", "complex_mul(a, b)", [("f32", wave(3, 1, 2)), ("f32", wave(2, 2, seed=1))],
+         lambda a, b: torch.view_as_real(torch.view_as_complex(a) * torch.view_as_complex(b)))
+
+
+for write in (cholesky, triangular, solve, inverse, qr, svd, eigh, fft):
     write()
 record.write()

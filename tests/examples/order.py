@@ -185,9 +185,21 @@ def neighbours():
          lambda q, x: (torch.full((4, 2), inf), torch.full((4, 2), -1)), results, grad=False)
 
 
+def scalars():
+    """A scalar has the axes 0 and -1."""
+    x = [("f32", -2.5)]
+    case("of a scalar", "sort(a)", x, lambda x: stable(x, 0), ["f32", "i32"])
+    case("of a scalar", "argsort(a, axis=0)", x, lambda x: x.argsort(0), ["i32"], grad=False)
+    case("of a scalar", "topk(a, k=1)", x, lambda x: tuple(x.topk(1)), ["f32", "i32"])
+    case("of a scalar", "kthvalue(a, k=1)", x, lambda x: tuple(x.kthvalue(1)), ["f32", "i32"])
+    case("of a scalar", "median(a, axis=-1)", x, lambda x: tuple(x.median(-1)), ["f32", "i32"])
+    case("of a scalar", "quantile(a, q=0.3, axis=0)", x, lambda x: x.quantile(0.3, 0))
+
+
 sorts()
 selections()
 places()
 searches()
 neighbours()
+scalars()
 record.write()

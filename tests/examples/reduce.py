@@ -279,6 +279,26 @@ def rows():
     case("beyond the margin", "contrastive_loss(a, b, c)", pair, pairs)
 
 
+def scalars():
+    """A scalar has the axes 0 and -1."""
+    x = [("f32", -2.5)]
+    plain = {"sum": torch.sum, "mean": torch.mean, "prod": torch.prod, "amax": torch.amax, "amin": torch.amin,
+             "log_sum_exp": torch.logsumexp, "softmax": torch.softmax, "log_softmax": torch.log_softmax,
+             "cumsum": torch.cumsum, "cumprod": torch.cumprod, "logcumsumexp": torch.logcumsumexp}
+    for name, op in plain.items():
+        for axis in (0, -1):
+            case("of a scalar", f"{name}(a, axis={axis})", x, lambda x, op=op, axis=axis: op(x, axis))
+    for name in ("sum", "amax"):
+        case("of a scalar, kept", f"{name}(a, axis=0, keepdim=true)", x,
+             lambda x, name=name: getattr(torch, name)(x, 0, keepdim=True))
+    for name in ("max", "min", "cummax", "cummin"):
+        case("of a scalar", f"{name}(a, axis=0)", x, lambda x, name=name: tuple(getattr(torch, name)(x, 0)), ["f32", "i32"])
+    for name in ("argmax", "argmin"):
+        case("of a scalar", f"{name}(a, axis=-1)", x, lambda x, name=name: getattr(torch, name)(x, -1), ["i32"], grad=False)
+    case("of a scalar", "norm(a, axis=0)", x, lambda x: torch.linalg.vector_norm(x, dim=0))
+    case("of a scalar", "var(a, axis=0, correction=0)", x, lambda x: torch.var(x, 0, correction=0))
+
+
 reductions()
 indices()
 truths()
@@ -290,4 +310,5 @@ losses()
 comparisons()
 probabilities()
 rows()
+scalars()
 record.write()

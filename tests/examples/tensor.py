@@ -76,6 +76,16 @@ def repeats():
     case("inner", "repeat_interleave(a, repeats=3, axis=1)", [("f32", T)], lambda x: x.repeat_interleave(3, 1))
     case("last", "repeat_interleave(a, repeats=2, axis=-1)", [("f32", A)], lambda x: x.repeat_interleave(2, -1))
     case("all", "repeat_interleave(a, repeats=2)", [("f32", A)], lambda x: x.repeat_interleave(2))
+    for axis in (0, 1, -1):
+        counts = [3, 0, 1, 2][: torch.tensor(T).shape[axis]]
+        case("as often as numbers say", f"repeat_interleave(a, b, axis={axis}, total={sum(counts)})",
+             [("f32", T), ("i64", counts)], lambda x, n, axis=axis: x.repeat_interleave(n, axis))
+    case("all as often as numbers say", "repeat_interleave(a, b, total=6)", [("f32", A), ("i32", [2, 0, 3, 0, 1, 0])],
+         lambda x, n: x.repeat_interleave(n))
+    case("none of them", "repeat_interleave(a, b, total=0)", [("f32", A[0]), ("u8", [0, 0, 0])],
+         lambda x, n: x.repeat_interleave(n.int()))
+    case("no elements", "repeat_interleave(a, b, total=0)", [("f32", []), ("i32", [])],
+         lambda x, n: x.repeat_interleave(n))
     case("all axes", "roll(a, shifts=[1, -2, 7], axis=[0, 1, -1])", [("f32", T)], lambda x: x.roll((1, -2, 7), (0, 1, -1)))
     case("in row-major order", "roll(a, shifts=-3)", [("f32", A)], lambda x: x.roll(-3))
     case("an axis twice", "roll(a, shifts=[1, 1], axis=[1, 1])", [("f32", A)], lambda x: x.roll((1, 1), (1, 1)))

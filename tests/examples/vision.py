@@ -64,6 +64,11 @@ def pools():
     case("a signal", "avg_pool(a, size=3, stride=1)", [("f32", waves(1, 3, 7))], lambda x: F.avg_pool1d(x, 3, 1))
     case("even windows", "adaptive_avg_pool(a, size=[3, 5])", [image], lambda x: F.adaptive_avg_pool2d(x, (3, 5)))
     case("uneven windows", "adaptive_avg_pool(a, size=[4, 3])", [image], lambda x: F.adaptive_avg_pool2d(x, (4, 3)))
+    for sizes in ([3, 5], [4, 3], [1, 1], [6, 4]):
+        case(f"{sizes} windows", f"adaptive_max_pool(a, size={sizes})", [image],
+             lambda x, sizes=sizes: F.adaptive_max_pool2d(x, sizes))
+    case("more windows than elements", "adaptive_max_pool(a, size=4)", [("f32", waves(1, 2, 3))],
+         lambda x: F.adaptive_max_pool1d(x, 4))
     case("more windows than elements", "adaptive_avg_pool(a, size=4)", [("f32", waves(1, 2, 3))],
          lambda x: F.adaptive_avg_pool1d(x, 4))
 

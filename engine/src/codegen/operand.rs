@@ -51,12 +51,17 @@ pub struct OperandForm {
 impl OperandForm {
     /// A part of the workspace, as words.
     pub fn words(start: usize, n_words: usize) -> OperandForm {
+        OperandForm::workspace(start, n_words, DType::U32)
+    }
+
+    /// A part of the workspace, as elements of at least 32 bits.
+    pub fn workspace(start: usize, n_elements: usize, dtype: DType) -> OperandForm {
         OperandForm {
-            argument: Argument::Workspace { start, bytes: 4 * n_words },
-            dtype: DType::U32,
+            argument: Argument::Workspace { start, bytes: n_elements * dtype.size() },
+            dtype,
             is_written: true,
             is_empty: false,
-            is_wide: n_words > LARGEST_NARROW,
+            is_wide: n_elements > LARGEST_NARROW,
             may_share: true,
             is_atomic: false,
             as_bits: false,

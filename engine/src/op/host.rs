@@ -225,6 +225,14 @@ pub struct Part<'p> {
     pub workspace: &'p mut [u64],
 }
 
+/// The words of a workspace as numbers of another type of at most 64 bits, with arbitrary contents.
+pub fn words_as<T: Plain>(words: &mut [u64]) -> &mut [T] {
+    const { assert!(align_of::<T>() <= align_of::<u64>() && size_of::<u64>().is_multiple_of(size_of::<T>())) };
+    let len = size_of_val(words) / size_of::<T>();
+    // SAFETY: alignment and length fit, and every bit pattern is a number of a plain type.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
+}
+
 /// Some units' share of all results.
 pub struct Share<'p> {
     outputs: &'p [Memory],

@@ -7,6 +7,7 @@ use std::sync::Arc;
 pub use super::call::KernelCall;
 pub use super::host::{
     Element, Elements, HostFn, HostKernel, HostRun, Lent, Memory, OneThread, Part, Plain, Share, Threads,
+    words_as,
 };
 
 /// The implementations of an opaque op.

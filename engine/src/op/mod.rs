@@ -17,6 +17,7 @@ pub mod reference;
 mod registry;
 mod rounding;
 pub mod rows;
+mod scalars;
 
 pub use crate::ir::{AttrKind, AttrRange, AttrSpec, TypeIssue};
 pub use extreme::extreme_fold;

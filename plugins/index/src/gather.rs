@@ -41,17 +41,28 @@ pub fn gather() -> OpForm {
 }
 
 /// Checks that `idx` has at most the extents of `whole`, except along `axis`.
-fn expect_within(op: &str, whole: &Type, operand: usize, idx: &Type, axis: usize) -> Result<(), TypeIssue> {
-    let fits = |other: usize| match (&whole.shape[other], &idx.shape[other]) {
-        (Dim::Fixed(whole), Dim::Fixed(idx)) => idx <= whole,
-        (whole, idx) => whole == idx,
-    };
-    if whole.rank() == idx.rank() && (0..whole.rank()).all(|other| other == axis || fits(other)) {
+pub fn expect_within(
+    op: &str,
+    whole: &Type,
+    operand: usize,
+    idx: &Type,
+    axis: usize,
+) -> Result<(), TypeIssue> {
+    let fits = |other: usize| other == axis || is_within(&idx.shape[other], &whole.shape[other]);
+    if whole.rank() == idx.rank() && (0..whole.rank()).all(fits) {
         return Ok(());
     }
     Err(TypeIssue::new(format!("`{op}` of {whole} by {idx} along axis {axis}"))
         .at(operand, format!("this is {idx}"))
         .help("give as many axes, and along all other axes no more indices than elements"))
+}
+
+/// Whether an extent is known to be at most another.
+pub fn is_within(part: &Dim, whole: &Dim) -> bool {
+    match (part, whole) {
+        (Dim::Fixed(part), Dim::Fixed(whole)) => part <= whole,
+        _ => part == whole,
+    }
 }
 
 /// Checks that `idx` has the extents of `whole`, except along `axis`.
@@ -82,12 +93,10 @@ pub fn back(rank: usize, axis: usize) -> Vec<usize> {
     others.clone().take(axis).chain([rank - 1]).chain(others.skip(axis)).collect()
 }
 
-/// The part of the source that has the extents of the indices, except along the axis.
-fn within(b: &mut Builder, src: Value, idx: Value, axis: usize) -> Value {
-    let (whole, mut counts) = (b.extents(src), b.extents(idx));
-    counts[axis] = whole[axis];
-    let (start, step) = (vec![0; whole.len()], vec![1; whole.len()]);
-    if counts == whole { src } else { b.slice(src, &start, &counts, &step) }
+/// The first elements along each axis.
+pub fn leading(b: &mut Builder, x: Value, counts: &[usize]) -> Value {
+    let (start, step) = (vec![0; counts.len()], vec![1; counts.len()]);
+    if counts == b.extents(x) { x } else { b.slice(x, &start, counts, &step) }
 }
 
 fn gathered(b: &mut Builder, call: &Lowering) -> Value {
@@ -96,7 +105,9 @@ fn gathered(b: &mut Builder, call: &Lowering) -> Value {
     let axis = checked(b.ty(src).axis(call.attrs.int("axis")));
     let idx = indices(b, idx, b.extents(src)[axis], call.attrs);
     let last = last(rank, axis);
-    let src = within(b, src, idx.at, axis);
+    let mut reached = b.extents(idx.at);
+    reached[axis] = b.extents(src)[axis];
+    let src = leading(b, src, &reached);
     let rows = b.permute(src, &last);
     let at = b.permute(idx.at, &last);
     let y = b.gather(rows, at, rank - 1, rank - 1);

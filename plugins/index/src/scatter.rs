@@ -1,14 +1,15 @@
 //! Indexed writes: `scatter` and `scatter_add`.
 
-use crate::gather::{back, expect_alike, last};
+use crate::gather::{back, expect_alike, expect_within, is_within, last, leading};
 use crate::indices::{Indices, expect_index, indices, masked, policy};
 use engine_core::ir::{Builder, Combine, DType, Literal, Type, Value};
 use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue, checked};
 
 /// The base with updates added at indices along an axis. A vector of indices names whole slices:
-/// `y[…, idx[i], …] += updates[…, i, …]`. Indices shaped like the updates name an element each:
-/// `y[…, idx[…, i, …], …] += updates[…, i, …]`. Updates of one element add up, in f32 for the small floats. A skipped
-/// update adds nothing.
+/// `y[…, idx[i], …] += updates[…, i, …]`. Indices with the axes of the base name an element each:
+/// `y[…, idx[…, i, …], …] += updates[…, i, …]`. There may be fewer of them than updates, and along all other axes fewer
+/// than elements, as in PyTorch; the rest is not used. Updates of one element add up, in f32 for the small floats. A
+/// skipped update adds nothing.
 pub fn scatter_add() -> OpForm {
     form(
         "scatter_add",
@@ -53,12 +54,22 @@ pub fn scatter() -> OpForm {
         &[("f32[2, 2]", &[1., 2., 3., 4.]), ("i32[2, 1]", &[2., 0.]), ("f32[2, 1]", &[5., 6.])],
         &[("f32[2, 2]", &[1., 2., 6., 4.])],
     )
+    .example(
+        "fewer indices than elements and updates",
+        "scatter(a, b, c, axis=1)",
+        &[
+            ("f32[2, 3]", &[1., 2., 3., 4., 5., 6.]),
+            ("i32[1, 2]", &[2., 0.]),
+            ("f32[2, 3]", &[7., 8., 9., 10., 11., 12.]),
+        ],
+        &[("f32[2, 3]", &[8., 2., 7., 4., 5., 6.])],
+    )
 }
 
 fn form(name: &'static str, summary: &str, combine: Combine) -> OpForm {
     OpForm::new(name, summary)
         .input("base", "the base")
-        .input("idx", "positions along the axis: a vector, or one for each update")
+        .input("idx", "positions along the axis: a vector, or one for each of the first updates")
         .input("updates", "the new values")
         .attr(AttrSpec::int("axis", "the axis that is indexed", 0))
         .attrs(policy())
@@ -80,7 +91,7 @@ pub fn expect_addable(op: &str, dtype: DType, combine: Combine) -> Result<(), Ty
     }
 }
 
-/// Checks that there is an index for each update, and that updates fit the base.
+/// Checks that there is an update for each index, and that indices fit the base.
 pub fn expect_elements(
     op: &str,
     base: &Type,
@@ -88,9 +99,8 @@ pub fn expect_elements(
     updates: &Type,
     axis: usize,
 ) -> Result<(), TypeIssue> {
-    expect_updates(op, base, idx, updates, axis)?;
-    if idx.shape == updates.shape {
-        return Ok(());
+    if idx.rank() == base.rank() {
+        return expect_updates(op, base, idx, updates, axis);
     }
     Err(TypeIssue::new(format!("`{op}` of {updates} at {idx}"))
         .at(1, format!("this is {idx}"))
@@ -106,12 +116,38 @@ fn expect_updates(op: &str, base: &Type, idx: &Type, updates: &Type, axis: usize
     if base.dtype != updates.dtype {
         return Err(mismatch("base and updates must be of one type"));
     }
-    expect_alike(op, base, 2, updates, axis)?;
     let fits = match idx.rank() == base.rank() {
-        true => idx.shape == updates.shape,
-        false => idx.rank() == 1 && idx.shape[0] == updates.shape[axis],
+        true => {
+            expect_within(op, base, 1, idx, axis)?;
+            idx.rank() == updates.rank() && idx.shape.iter().zip(&updates.shape).all(|(i, u)| is_within(i, u))
+        }
+        false => {
+            expect_alike(op, base, 2, updates, axis)?;
+            idx.rank() == 1 && idx.shape[0] == updates.shape[axis]
+        }
     };
     if fits { Ok(()) } else { Err(mismatch("give one index per slice of the updates, or one per element")) }
+}
+
+/// The part of a base that indices of these extents reach.
+pub fn reached(b: &mut Builder, base: Value, idx: &[usize], axis: usize) -> Value {
+    let mut part = idx.to_vec();
+    part[axis] = b.extents(base)[axis];
+    leading(b, base, &part)
+}
+
+/// The base with its first elements along each axis replaced by those of `part`.
+pub fn replaced_part(b: &mut Builder, base: Value, part: Value) -> Value {
+    let (whole, extents) = (b.extents(base), b.extents(part));
+    if whole == extents {
+        return part;
+    }
+    let none = vec![0; whole.len()];
+    let behind: Vec<usize> = whole.iter().zip(&extents).map(|(n, part)| n - part).collect();
+    let is_part = b.full(Literal::Bool(true), Type::new(DType::Bool, &extents));
+    let is_part = b.pad(is_part, &none, &behind, Literal::Bool(false));
+    let padded = b.pad(part, &none, &behind, Literal::Int(0));
+    b.scalar(engine_core::ir::Scalar::Select, &[is_part, padded, base])
 }
 
 fn scattered(b: &mut Builder, call: &Lowering, combine: Combine) -> Value {
@@ -120,13 +156,21 @@ fn scattered(b: &mut Builder, call: &Lowering, combine: Combine) -> Value {
     let axis = checked(b.ty(base).axis(call.attrs.int("axis")));
     let idx = indices(b, idx, b.extents(base)[axis], call.attrs);
     if b.ty(idx.at).rank() < rank || rank == 1 {
+        let n = b.extents(idx.at)[0];
+        let mut extents = b.extents(updates);
+        extents[axis] = n;
+        let updates = leading(b, updates, &extents);
         return write(b, base, idx, updates, axis, 0, combine);
     }
     let last = last(rank, axis);
-    let [base, updates, at] = [base, updates, idx.at].map(|x| b.permute(x, &last));
+    let extents = b.extents(idx.at);
+    let updates = leading(b, updates, &extents);
+    let part = reached(b, base, &extents, axis);
+    let [part, updates, at] = [part, updates, idx.at].map(|x| b.permute(x, &last));
     let counts = idx.counts.map(|counts| b.permute(counts, &last));
-    let y = write(b, base, Indices { at, counts }, updates, rank - 1, rank - 1, combine);
-    b.permute(y, &back(rank, axis))
+    let y = write(b, part, Indices { at, counts }, updates, rank - 1, rank - 1, combine);
+    let y = b.permute(y, &back(rank, axis));
+    replaced_part(b, base, y)
 }
 
 /// A scatter without the updates whose index does not count. Small floats add up in f32.

@@ -1,12 +1,12 @@
 //! `scatter_reduce`.
 
-use crate::gather::{back, last};
+use crate::gather::{back, last, leading};
 use crate::indices::{Indices, expect_index, indices, masked, policy};
-use crate::scatter::{expect_elements, write};
+use crate::scatter::{expect_elements, reached, replaced_part, write};
 use engine_core::ir::{Attr, Attrs, Builder, Combine, DType, E, Literal, Value};
 use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue, checked};
 
-/// The base with updates combined at indices along an axis, an index for each update:
+/// The base with updates combined at indices along an axis, with indices as in [`crate::scatter_add`], one for an update:
 /// `y[…, idx[…, i, …], …]` is the sum, mean, product, largest or smallest of the base there and its updates. With
 /// `include_self=false`, the base counts only where there is no update. NaN wins over numbers. Gradients of extremes are
 /// split evenly over ties. Of m updates along the axis, products take ⌈log₂ m⌉ passes.
@@ -14,8 +14,8 @@ pub fn scatter_reduce() -> OpForm {
     let words = ["sum", "mean", "prod", "amax", "amin"];
     OpForm::new("scatter_reduce", "Combines updates with a tensor at indices along an axis.")
         .input("base", "the base, of numbers")
-        .input("idx", "a position along the axis for each update")
-        .input("updates", "the updates; their other extents are those of the base")
+        .input("idx", "a position along the axis for each of the first updates")
+        .input("updates", "the updates")
         .attr(AttrSpec::choice("reduce", "how updates of one element combine", &words))
         .attr(AttrSpec::int("axis", "the axis that is indexed", 0))
         .attr(AttrSpec::flag("include_self", "whether the base counts beside updates", true))
@@ -35,7 +35,8 @@ pub fn scatter_reduce() -> OpForm {
         .expand(|b, call| {
             let rows = Rows::new(b, [call.inputs[0], call.inputs[1], call.inputs[2]], call.attrs);
             let y = reduced(b, &rows, call);
-            vec![rows.back(b, y, b.dtype(call.inputs[0]))]
+            let y = rows.back(b, y, b.dtype(call.inputs[0]));
+            vec![replaced_part(b, call.inputs[0], y)]
         })
         .grad(Grad::rule(gradients))
         .example(
@@ -56,7 +57,7 @@ pub fn scatter_reduce() -> OpForm {
         )
 }
 
-/// Operands with the indexed axis moved to the end, in f32 or wider.
+/// The parts of the operands that have an index, with the indexed axis moved to the end, in f32 or wider.
 struct Rows {
     base: Value,
     idx: Indices,
@@ -70,6 +71,8 @@ impl Rows {
         let axis = checked(b.ty(base).axis(attrs.int("axis")));
         let idx = indices(b, idx, b.extents(base)[axis], attrs);
         let order = last(rank, axis);
+        let extents = b.extents(idx.at);
+        let (base, updates) = (reached(b, base, &extents, axis), leading(b, updates, &extents));
         let [base, updates] = [base, updates].map(|x| b.widen(x));
         let [base, updates, at] = [base, updates, idx.at].map(|x| b.permute(x, &order));
         let counts = idx.counts.map(|counts| b.permute(counts, &order));
@@ -206,9 +209,11 @@ fn number(b: &mut Builder, operands: &[Value], condition: impl FnOnce(&[E]) -> E
 fn gradients(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Some(g) = call.grads[0] else { return vec![None; 3] };
     let rows = Rows::new(b, [call.inputs[0], call.inputs[1], call.inputs[2]], call.attrs);
-    let order = last(b.ty(g).rank(), rows.axis);
+    let (order, idx) = (last(b.ty(g).rank(), rows.axis), b.extents(call.inputs[1]));
+    let whole = g;
     let [g, y] = [g, call.outputs[0]].map(|value| {
-        let wide = b.widen(value);
+        let part = reached(b, value, &idx, rows.axis);
+        let wide = b.widen(part);
         b.permute(wide, &order)
     });
     let count = rows.counted(b);
@@ -228,6 +233,9 @@ fn gradients(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
         _ => of_extreme(b, &rows, [g, y], own),
     };
     let [of_base, of_updates] = [of_base, of_updates].map(|d| rows.back(b, d, b.dtype(call.inputs[0])));
+    let unused = b.full_like(call.inputs[2], 0.0);
+    let [of_base, of_updates] =
+        [(whole, of_base), (unused, of_updates)].map(|(whole, part)| replaced_part(b, whole, part));
     vec![Some(of_base), None, Some(of_updates)]
 }
 

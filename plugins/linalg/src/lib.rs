@@ -1,4 +1,4 @@
-//! Linear algebra: factors of matrices, and linear equations.
+//! Linear algebra: factors of matrices, linear equations, Fourier transforms.
 //!
 //! Operands are batches of matrices of `f32` or `f64` along their last two axes.
 
@@ -6,6 +6,7 @@ mod algorithm;
 mod cholesky;
 mod eigh;
 mod lu_panel;
+mod fft;
 mod matrices;
 mod orthogonal_rows;
 mod qr;
@@ -18,6 +19,7 @@ mod svd;
 pub use cholesky::cholesky;
 pub use eigh::eigh;
 pub use lu_panel::lu_panel;
+pub use fft::{complex_mul, fft, fft_chirp, fft_rows, ifft, irfft, rfft};
 pub use orthogonal_rows::orthogonal_rows;
 pub use qr::qr;
 pub use small_cholesky::small_cholesky;
@@ -50,6 +52,13 @@ impl Plugin for Linalg {
             orthogonal_rows(),
             svd(),
             eigh(),
+            fft(),
+            ifft(),
+            rfft(),
+            irfft(),
+            fft_rows(),
+            fft_chirp(),
+            complex_mul(),
         ]
     }
 }

@@ -6,7 +6,7 @@ use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
 
 /// The operand.
 pub fn operand() -> Vec<InputSpec> {
-    vec![InputSpec::required("x", "of any element type; at least one axis")]
+    vec![InputSpec::required("x", "of any element type")]
 }
 
 /// `axis`; by default, the last one.

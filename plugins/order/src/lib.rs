@@ -43,19 +43,9 @@ impl Plugin for Order {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        vec![
-            sort(),
-            argsort(),
-            topk(),
-            kthvalue(),
-            median(),
-            quantile(),
-            searchsorted(),
-            bucketize(),
-            sort_rows(),
-            topk_rows(),
-            nearest(),
-        ]
+        let along_axes = vec![sort(), argsort(), topk(), kthvalue(), median(), quantile()];
+        let others = [searchsorted(), bucketize(), sort_rows(), topk_rows(), nearest()];
+        along_axes.into_iter().map(OpForm::takes_scalars).chain(others).collect()
     }
 
     fn register(&self, registry: &mut Registry) {

@@ -10,6 +10,7 @@ use crate::sort_merge::{merge_rows, merge_runs};
 use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
 use engine_core::device_model::DeviceModel;
+use engine_core::ir::DType;
 use engine_core::op::KernelCall;
 use engine_core::op::gpu::{CubeBody, GpuArgument, GpuKernel, GpuLaunch, Shape, View, WORKSPACE_ALIGNMENT};
 use std::sync::Arc;
@@ -117,7 +118,8 @@ impl Sort {
         let n_words = group * self.n * self.n_planes();
         let half = |number: usize| GpuArgument::Workspace {
             start: number * (4 * n_words).next_multiple_of(WORKSPACE_ALIGNMENT),
-            n_words,
+            n_elements: n_words,
+            dtype: DType::U32,
         };
         let mut launches = vec![];
         for first in (0..n_rows).step_by(group) {

@@ -45,7 +45,7 @@ impl Plugin for Reduce {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        let reductions = vec![
+        let along_axes = vec![
             sum(),
             mean(),
             prod(),
@@ -59,8 +59,6 @@ impl Plugin for Reduce {
             all(),
             var(),
             std(),
-            statistics(),
-            rowwise_l2_norm(),
             norm(),
             log_sum_exp(),
             cumsum(),
@@ -68,11 +66,11 @@ impl Plugin for Reduce {
             cummax(),
             cummin(),
             logcumsumexp(),
-            bincount(),
             softmax(),
             log_softmax(),
         ];
-        reductions.into_iter().chain(loss::ops()).collect()
+        let others = [statistics(), rowwise_l2_norm(), bincount()];
+        along_axes.into_iter().map(OpForm::takes_scalars).chain(others).chain(loss::ops()).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Repetition: `repeat`, `tile`, `repeat_interleave`, `roll`, `meshgrid`.
+//! Repetition: `repeat`, `tile`, `roll`, `meshgrid`.
 
 use crate::concat::join;
 use engine_core::ir::{Attrs, Builder, Dim, Type, Value};
@@ -62,7 +62,7 @@ fn tiled(name: &str, summary: &str, complete: Complete) -> OpForm {
 }
 
 /// Repeats, none of them negative.
-fn counts(attrs: &Attrs) -> Result<Vec<usize>, TypeIssue> {
+pub fn counts(attrs: &Attrs) -> Result<Vec<usize>, TypeIssue> {
     let count = |n: i64| {
         let issue = || TypeIssue::new(format!("nothing can be repeated {n} times")).at_setting("repeats");
         usize::try_from(n).map_err(|_| issue().help("give at least 0"))
@@ -78,62 +78,11 @@ fn blocks(x: &Type, repeats: &[usize]) -> Vec<Dim> {
 }
 
 /// The type whose extents are products of these.
-fn merged<'d>(x: &Type, groups: impl Iterator<Item = &'d [Dim]>) -> Result<Type, TypeIssue> {
+pub fn merged<'d>(x: &Type, groups: impl Iterator<Item = &'d [Dim]>) -> Result<Type, TypeIssue> {
     let shape = groups.map(Dim::product).collect::<Option<Vec<_>>>();
     let shape =
         shape.ok_or_else(|| TypeIssue::new(format!("{x} is repeated too often")).at_setting("repeats"))?;
     Ok(Type { dtype: x.dtype, shape })
-}
-
-/// Each element `repeats` times in a row, along an axis.
-pub fn repeat_interleave() -> OpForm {
-    OpForm::new("repeat_interleave", "Repeats each element several times along an axis.")
-        .follows_operands()
-        .input("x", "any tensor")
-        .attr(AttrSpec::must("repeats", "how often", AttrKind::Int))
-        .attr(AttrSpec::open("axis", "the axis; none for all elements as a vector", AttrKind::Int))
-        .types(|types, attrs| Ok(vec![interleaved(&types[0], attrs)?.1]))
-        .expand(|b, call| {
-            let x = call.inputs[0];
-            let (blocks, ty) = checked(interleaved(b.ty(x), call.attrs));
-            let axis = call.attrs.opt_int("axis").map(|axis| checked(b.ty(x).axis(axis)));
-            let added = axis.map_or(b.ty(x).rank(), |axis| axis + 1);
-            let own: Vec<usize> = (0..blocks.len()).filter(|&axis| axis != added).collect();
-            let spread = b.broadcast_axes(x, &own, &blocks);
-            vec![b.reshape(spread, &ty.extents())]
-        })
-        .example(
-            "each row twice",
-            "repeat_interleave(a, repeats=2, axis=0)",
-            &[("f32[2, 2]", &[1., 2., 3., 4.])],
-            &[("f32[4, 2]", &[1., 2., 1., 2., 3., 4., 3., 4.])],
-        )
-        .example(
-            "each element twice",
-            "repeat_interleave(a, repeats=2)",
-            &[("f32[2]", &[1., 2.])],
-            &[("f32[4]", &[1., 1., 2., 2.])],
-        )
-}
-
-/// The extents with an axis of repeats, and the type of the result.
-fn interleaved(x: &Type, attrs: &Attrs) -> Result<(Vec<Dim>, Type), TypeIssue> {
-    let n = Dim::Fixed(counts(attrs)?.first().copied().unwrap_or(1));
-    let mut blocks = x.shape.clone();
-    let ty = match attrs.opt_int("axis") {
-        None => {
-            blocks.push(n);
-            merged(x, [&blocks[..]].into_iter())?
-        }
-        Some(axis) => {
-            let axis = x.axis(axis)?;
-            blocks.insert(axis + 1, n);
-            let (before, rest) = blocks.split_at(axis);
-            let (two, after) = rest.split_at(2);
-            merged(x, before.chunks(1).chain([two]).chain(after.chunks(1)))?
-        }
-    };
-    Ok((blocks, ty))
 }
 
 /// `y[i] = x[i - shift]` along an axis, where positions wrap around. Without an axis, elements count in row-major order.

@@ -11,7 +11,7 @@ mod pool;
 mod resize;
 mod windows;
 
-pub use adaptive::adaptive_avg_pool;
+pub use adaptive::{adaptive_avg_pool, adaptive_max_pool};
 pub use conv::conv;
 pub use conv_transpose::conv_transpose;
 pub use flip::flip;
@@ -30,7 +30,17 @@ impl Plugin for Vision {
     }
 
     fn ops(&self) -> Vec<OpForm> {
-        vec![conv(), conv_transpose(), max_pool(), avg_pool(), adaptive_avg_pool(), pad(), flip(), resize()]
+        vec![
+            conv(),
+            conv_transpose(),
+            max_pool(),
+            avg_pool(),
+            adaptive_avg_pool(),
+            adaptive_max_pool(),
+            pad(),
+            flip(),
+            resize(),
+        ]
     }
 }
 

@@ -46,7 +46,9 @@ pub fn launches(
         let operands = launch.arguments.iter().map(|argument| match *argument {
             GpuArgument::Input(input, view) => operand_in_view(input, view),
             GpuArgument::Output(output, view) => operand_in_view(call.inputs.len() + output, view),
-            GpuArgument::Workspace { start, n_words } => OperandForm::words(start, n_words),
+            GpuArgument::Workspace { start, n_elements, dtype } => {
+                OperandForm::workspace(start, n_elements, dtype)
+            }
         });
         let identity = format!("{name} {:?} {:?} {:?} {number}", call.attrs(), call.inputs, call.outputs);
         let schedule = Custom(CustomLaunch { identity, launch: launch.clone() });

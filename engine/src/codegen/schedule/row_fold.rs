@@ -82,7 +82,7 @@ pub fn fold_rows(fold: Arc<dyn BlockFold>, call: &KernelCall, device: &DeviceMod
         return GpuKernel { workspace_bytes: 0, launches: vec![launch] };
     }
     let n_words = n_rows * n_pieces * fold.state_words();
-    let states = GpuArgument::Workspace { start: 0, n_words };
+    let states = GpuArgument::Workspace { start: 0, n_elements: n_words, dtype: DType::U32 };
     let merging = fold.merging(n_pieces, device);
     let (arguments, scalars) = (vec![input, states], vec![n, length, n_pieces]);
     let first = launch(fold, of_pieces, n_rows * n_pieces, arguments, scalars, fold_piece);

@@ -63,12 +63,14 @@ pub enum GpuArgument {
     Input(usize, View),
     /// A result of the call, written; a launch may read what an earlier one wrote.
     Output(usize, View),
-    /// Part of the workspace, as words of 32 bits.
+    /// Part of the workspace; a launch may read what an earlier one wrote.
     Workspace {
         /// Where it starts, in bytes; a multiple of [`WORKSPACE_ALIGNMENT`].
         start: usize,
-        /// How many words.
-        n_words: usize,
+        /// How many elements.
+        n_elements: usize,
+        /// Their type, of at least 32 bits.
+        dtype: DType,
     },
 }
 
