@@ -159,7 +159,15 @@ fn the_optimizer_of_a_group_has_all_its_settings() {
                 (params: "*.w", optimizer: Adam(lr: 1, beta1: 0.5)), (params: "*", frozen: true),
             ])"#,
         ),
-        expect![[""]],
+        expect![[r#"
+            warning[E0303]: no stage uses `next`
+              ┌─ mnist.ron:5:54
+              │
+            5 │     nodes: {"loss": "mean(x * fc.w + fc.bias + n)", "next": "n + 1.0"},
+              │                                                      ^^^^
+              │
+              = help: leave it out, or name it in a stage
+        "#]],
     );
 }
 
