@@ -1,6 +1,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 //! The documents match the program.
 
+#[path = "documents/coverage.rs"]
+mod coverage;
+
 use engine_core::diag::{Code, Diagnostics, Look, Sources};
 use engine_core::front::load;
 use std::fs;

@@ -29,6 +29,8 @@ mod present;
 mod random;
 #[path = "stages/residuals.rs"]
 mod residuals;
+#[path = "stages/shipped.rs"]
+mod shipped;
 #[path = "stages/state.rs"]
 mod state;
 

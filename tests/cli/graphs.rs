@@ -99,19 +99,22 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let few_digits = [digits[0], digits[1], "train.epochs=5"];
     let clothes = ["data.clothes.n_train=64", "data.clothes.n_test=20"];
-    let graphs: [(&str, &[&str]); 19] = [
+    let graphs: [(&str, &[&str]); 23] = [
         ("categorical_ebm.ron", &[]),
         ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
         ("gpt.ron", &["train.max_steps=3", "train.batch=2", "test.batch=8", "dims.L=1", "write.length=4"]),
+        ("gpt_sample.ron", &["write.steps=3"]),
         ("gru.ron", &["dims.T=8", "dims.H=32", "train.max_steps=20", "train.batch=16"]),
         ("gumbel.ron", &digits),
         ("houses.ron", &["train.max_steps=20"]),
-        ("ising.ron", &["train.max_steps=3"]),
+        ("indexing_bench.ron", &["dims.C3=64", "dims.C2=64"]),
+        ("ising.ron", &["train.max_steps=3", "twin.steps=2"]),
         ("mnist.ron", &digits),
         ("mnist_cnn.ron", &[digits[0], digits[1], "train.max_steps=3", "train.batch=16", "test.batch=50"]),
         ("mnist_decomposed.ron", &digits),
         ("navigator.ron", &["data.queries.n_train=512", "data.queries.n_test=64"]),
+        ("ops_sweep.ron", &[]),
         ("recommender.ron", &["train.max_steps=20", "data.choices.n_test=2000"]),
         (
             "resnet.ron",
@@ -122,6 +125,10 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
         ("search.ron", &[]),
         ("sparse_attention.ron", &["dims.T=128", "dims.LANDMARKS=4"]),
         ("text.ron", &["train.max_steps=5", "train.batch=16"]),
+        (
+            "tiny_gpt.ron",
+            &["data.rows.n_test=64", "dims.L=1", "dims.D=32", "train.max_steps=3", "reverse.max_steps=3"],
+        ),
     ];
     let gpu = emulated();
     for (name, less) in graphs {

@@ -3,10 +3,10 @@
 
 use super::*;
 
-type Tensor<'a> = (&'static str, &'a [f64]);
+pub(super) type Tensor<'a> = (&'static str, &'a [f64]);
 
 /// The results of a call and its gradients (of Σ (i + 1)·y_i), or its error. Fused and unfused kernels must agree.
-fn found(
+pub(super) fn found(
     call: &'static str,
     inputs: &[Tensor],
     outputs: &[&'static str],
@@ -31,7 +31,7 @@ fn found(
     fused
 }
 
-fn assert_near(found: &[f64], expected: &[f64]) {
+pub(super) fn assert_near(found: &[f64], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
     let size = expected.iter().fold(1e-30f64, |most, x| most.max(x.abs()));
     let is_near = |(a, b): (&f64, &f64)| a == b || (a - b).abs() <= 1e-5 * size || a.is_nan() && b.is_nan();

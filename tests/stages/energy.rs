@@ -319,3 +319,18 @@ fn hinton_start_draws_from_the_fields_alone() {
     let got = of(&run_on(&cpu(2), text, &["mean"]), "mean")[0];
     assert!((got - 0.375_f64.tanh()).abs() < 0.037, "{got}");
 }
+
+/// The temperature of `graphs/navigator.ron` falls from 1 by a thousandth of itself a step, down to a tenth.
+#[test]
+fn temperature_schedule() {
+    let graph = include_str!("../../graphs/navigator.ron");
+    let node = graph.lines().find(|line| line.trim().starts_with("\"tau\": ")).unwrap();
+    let tau = |step: usize| {
+        let stages = format!("\"go\": Run(steps: {}, outputs: [\"tau\"])", step + 1);
+        let report = super::run(&format!("(nodes: {{{node}}}, stages: {{{stages}}})")).unwrap();
+        report.outputs["tau"].values.to_f64()[0]
+    };
+    assert_eq!(tau(0), 1.0);
+    assert!((tau(500) - (-0.5f64).exp()).abs() < 1e-6);
+    assert!((tau(5000) - 0.1).abs() < 1e-7);
+}

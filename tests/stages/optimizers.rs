@@ -81,6 +81,39 @@ fn an_expression_of_the_step_is_a_rate() {
     assert_eq!(weight(&run(&text).unwrap()), -(0.25 + 0.5 + 0.75 + 5.0));
 }
 
+/// Both gradients are 1. The momentum of a group's own optimizer is 1, 3/2, 7/4 and 15/8, its decay that of its settings.
+#[test]
+fn a_group_may_have_an_optimizer_of_its_own() {
+    let text = |batch: usize, optimizer: &str| {
+        let text = r#"(
+            data: {"rows": (source: "numbers", n_train: 32, n_test: 8)},
+            inputs: {"row": (type: "i32[B]", from: "rows.number")},
+            params: {"a": (type: "f32[1]", init: 0), "b": (type: "f32[1]", init: 0), "c": (type: "f32[1]", init: 1)},
+            nodes: {
+                "zero": "0.0 * mean(cast(row, dtype=f32))",
+                "loss": "sum(a + b) + zero + 0.0 * sum(c)",
+            },
+            stages: {
+                "train": Train(data: "rows.train", batch: BATCH, loss: "loss", optimizer: OPTIMIZER),
+                "after": Run(outputs: ["a", "b", "c"]),
+            },
+        )"#;
+        text.replace("BATCH", &batch.to_string()).replace("OPTIMIZER", optimizer)
+    };
+    let optimizer = r#"Sgd(lr: 1, weight_decay: 0.5, decay_bias: false, groups: [
+        (params: "b", optimizer: Momentum(lr: Steps(start: 0.5, factor: 0.5, every: 2), momentum: 0.5)),
+        (params: "c", optimizer: Sgd(lr: 0.5, weight_decay: 1)),
+    ])"#;
+    for fuse in [true, false] {
+        let mut session = session(&text(8, optimizer), Options { fuse, ..Options::default() });
+        let report = session.run_stages(None, &mut |_| {}).unwrap();
+        let value = |name: &str| report.outputs[name].values.to_f64()[0];
+        assert_eq!(value("a"), -4.0);
+        assert_eq!(value("b"), -(0.5 * (1.0 + 1.5) + 0.25 * (1.75 + 1.875)));
+        assert_eq!(value("c"), 0.0625);
+    }
+}
+
 /// Parameters of a group are updated in one kernel, however many they are. Without decay, its body is another.
 #[test]
 fn each_group_is_one_kernel() {

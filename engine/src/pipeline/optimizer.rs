@@ -40,6 +40,21 @@ pub enum GroupRule {
         /// The learning rate by step; none for that of the optimizer.
         lr: Option<Schedule>,
     },
+    /// Another optimizer steps, which has no groups.
+    Other(Box<OptimizerDecl>),
+}
+
+/// How the optimizer of a parameter steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepSettings<'o> {
+    /// The op.
+    pub op: &'o str,
+    /// Its attributes.
+    pub attrs: &'o Attrs,
+    /// Whether `weight_decay` applies to parameters of at most one axis.
+    pub decay_bias: bool,
+    /// The name of the learning rate among [`OptimizerDecl::rates`].
+    pub lr: Symbol,
 }
 
 impl OptimizerDecl {
@@ -49,22 +64,23 @@ impl OptimizerDecl {
         self.groups.iter().enumerate().find(|(_, group)| is_member(group))
     }
 
-    /// The attributes of the op for a parameter, and the name of its learning rate among [`OptimizerDecl::rates`].
-    pub fn settings_of(&self, param: &str) -> (&Attrs, Symbol) {
-        let group = self.group_of(param).map(|(number, group)| (number, &group.rule));
-        match group {
-            Some((place, GroupRule::Trained { attrs, lr: Some(_) })) => {
-                (attrs, format!("lr.{}", place + 1).into())
-            }
-            Some((_, GroupRule::Trained { attrs, lr: None })) => (attrs, "lr".into()),
-            Some((_, GroupRule::Frozen)) | None => (&self.attrs, "lr".into()),
-        }
+    /// How the optimizer of a parameter steps.
+    pub fn settings_of(&self, param: &str) -> StepSettings<'_> {
+        let group = self.group_of(param).map(|(place, group)| (place + 1, &group.rule));
+        let (by, attrs, number) = match group {
+            Some((number, GroupRule::Other(other))) => (&**other, &other.attrs, Some(number)),
+            Some((number, GroupRule::Trained { attrs, lr })) => (self, attrs, lr.as_ref().map(|_| number)),
+            Some((_, GroupRule::Frozen)) | None => (self, &self.attrs, None),
+        };
+        let lr = number.map_or("lr".into(), |number| format!("lr.{number}").into());
+        StepSettings { op: &by.op, attrs, decay_bias: by.decay_bias, lr }
     }
 
     /// The learning rates: `lr`, and `lr.N` for the group of number N, counted from 1.
     pub fn rates(&self) -> impl Iterator<Item = (Symbol, &Schedule)> {
         let of_groups = self.groups.iter().zip(1..).filter_map(|(group, number)| match &group.rule {
             GroupRule::Trained { lr, .. } => Some((format!("lr.{number}").into(), lr.as_ref()?)),
+            GroupRule::Other(other) => Some((format!("lr.{number}").into(), &other.lr)),
             GroupRule::Frozen => None,
         });
         [(Symbol::from("lr"), &self.lr)].into_iter().chain(of_groups)

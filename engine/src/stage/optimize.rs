@@ -258,9 +258,9 @@ fn step_params(
         rates.insert(name, rate);
     }
     for (&param, grad) in params.iter().zip(grads) {
-        let (attrs, lr) = optimizer.settings_of(builder.graph.name_of(param));
-        let attrs = attrs_for(attrs, optimizer.decay_bias, builder.ty(param));
-        update(builder, (&optimizer.op, attrs), [param, grad, rates[&lr]], guard.is_some())?;
+        let settings = optimizer.settings_of(builder.graph.name_of(param));
+        let attrs = attrs_for(settings.attrs, settings.decay_bias, builder.ty(param));
+        update(builder, (settings.op, attrs), [param, grad, rates[&settings.lr]], guard.is_some())?;
     }
     if let Some(guard) = guard {
         guard.hold(builder, first, steps.once);

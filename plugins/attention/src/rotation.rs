@@ -89,16 +89,27 @@ pub fn rotated(b: &mut Builder, x: Value, [cos, sin]: [Value; 2], attrs: &Attrs)
     let pairs = b.reshape(first, &paired);
     let partners = exchanged(b, pairs, side);
     let shape = b.ty(pairs).shape.clone();
-    let axes = if b.ty(cos).rank() == 2 { vec![rank - 2, pair] } else { vec![0, rank - 2, pair] };
-    let [cos, sin] = [cos, sin].map(|table| b.broadcast_axes(table, &axes, &shape));
-    let side = b.iota(side, b.ty(pairs).with_dtype(DType::I32));
-    let sign = if attrs.bool("inverse") { -1.0 } else { 1.0 };
-    let y = b.map(&[pairs, partners, cos, sin, side], |v| {
-        let sin = E::select(v[4].eq(0i64), v[3] * -sign, v[3] * sign);
-        v[0] * v[2] + v[1] * sin
-    });
+    let signed = signed(b, sin, is_half, if attrs.bool("inverse") { -1.0 } else { 1.0 });
+    let rows: &[usize] = if b.ty(cos).rank() == 2 { &[rank - 2] } else { &[0, rank - 2] };
+    let cos = b.broadcast_axes(cos, &[rows, &[pair]].concat(), &shape);
+    let signed = b.broadcast_axes(signed, &[rows, &[rank - 1, rank]].concat(), &shape);
+    let y = b.map(&[pairs, partners, cos, signed], |v| v[0] * v[2] + v[1] * v[3]);
     let y = b.reshape(y, &turning);
     joined(b, y, x)
+}
+
+/// Sines `[…, N]` as factors of the partners of both sides of each pair: `-sin` and `sin`, times `sign`. The result is a
+/// small table, `[…, 2, N]` for halves, `[…, N, 2]` for neighbours, which kernels read beside the cosines.
+fn signed(b: &mut Builder, sin: Value, is_half: bool, sign: f64) -> Value {
+    let mut extents = b.extents(sin);
+    let last = extents.len() - 1;
+    let (side, pair) = if is_half { (last, last + 1) } else { (last + 1, last) };
+    extents.insert(side, 2);
+    let ty = Type::new(b.dtype(sin), &extents);
+    let axes: Vec<usize> = (0..last).chain([pair]).collect();
+    let both = b.broadcast_axes(sin, &axes, &ty.shape);
+    let number = b.iota(side, ty.with_dtype(DType::I32));
+    b.map(&[both, number], |v| E::select(v[1].eq(0i64), v[0] * -sign, v[0] * sign))
 }
 
 /// The other element of each pair.

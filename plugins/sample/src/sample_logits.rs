@@ -128,7 +128,7 @@ fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Val
     };
     let u = b.cast(u, b.dtype(logits));
     let candidates = candidates(b, logits, call.attrs);
-    let nth = chosen(b, candidates.cumulative, u);
+    let nth = chosen(b, &candidates, u);
     match candidates.tokens {
         // Candidates are in order of tokens, so the number of a candidate is its token.
         None => nth,
@@ -141,8 +141,10 @@ fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Val
 
 /// The tokens that can be drawn.
 struct Candidates {
-    /// Cumulative weights of the candidates, […, n].
+    /// Cumulative weights of the candidates, […, n], and infinity for those that are cut away.
     cumulative: Value,
+    /// The last of them that is finite, […].
+    total: Value,
     /// Their tokens. `None` means all tokens in order.
     tokens: Option<Value>,
 }
@@ -152,22 +154,39 @@ fn candidates(b: &mut Builder, logits: Value, attrs: &Attrs) -> Candidates {
     let n_tokens = b.extents(logits)[last];
     let k = attrs.opt_int("top_k").map_or(n_tokens, |k| n_tokens.min(k as usize));
     let (top_p, min_p) = (attrs.float("top_p"), attrs.float("min_p"));
-    if k == n_tokens && top_p == 1.0 && min_p == 0.0 {
-        let weights = weights(b, logits, attrs);
-        return Candidates { cumulative: cumulated(b, weights), tokens: None };
+    let is_cut = top_p < 1.0 || min_p > 0.0;
+    if k == n_tokens && !is_cut {
+        return Candidates::all(b, logits, None, attrs);
     }
     let largest = Attrs::default().with("k", Attr::from(k as i64));
     let sorted = checked(b.call("topk", &[logits], largest));
+    if !is_cut {
+        return Candidates::all(b, sorted[0], Some(sorted[1]), attrs);
+    }
     let weights = weights(b, sorted[0], attrs);
     let so_far = cumulated(b, weights);
     let most = b.reduce(Monoid::Max, weights, &[last]);
     let most = b.unreduce(most, &[last], weights);
     let nth = b.iota(last, b.ty(weights).with_dtype(DType::I32));
+    // Weights fall, so those that are kept come first, and their cumulative weights stay.
     let kept = b.map(&[weights, so_far, most, nth], |v| {
         let in_share = (v[1] - v[0]).lt(top_p) | v[3].eq(0i64);
-        E::select(in_share & v[0].ge(v[2] * min_p), v[0], 0.0)
+        in_share & v[0].ge(v[2] * min_p)
     });
-    Candidates { cumulative: cumulated(b, kept), tokens: Some(sorted[1]) }
+    let cumulative = b.map(&[kept, so_far], |v| E::select(v[0], v[1], f64::INFINITY));
+    let ends = b.map(&[kept, so_far], |v| E::select(v[0], v[1], 0.0));
+    let total = b.reduce(Monoid::Max, ends, &[last]);
+    Candidates { cumulative, total, tokens: Some(sorted[1]) }
+}
+
+impl Candidates {
+    /// Candidates none of which is cut away.
+    fn all(b: &mut Builder, logits: Value, tokens: Option<Value>, attrs: &Attrs) -> Candidates {
+        let weights = weights(b, logits, attrs);
+        let cumulative = cumulated(b, weights);
+        let last = b.ty(cumulative).rank() - 1;
+        Candidates { cumulative, total: b.reduce(Monoid::Max, cumulative, &[last]), tokens }
+    }
 }
 
 fn weights(b: &mut Builder, logits: Value, attrs: &Attrs) -> Value {
@@ -182,9 +201,9 @@ fn cumulated(b: &mut Builder, weights: Value) -> Value {
 
 /// The number of the candidate where the cumulative weights pass `u · total`: the count of candidates below. A product
 /// may round up to the total. The second comparison keeps it from passing the last candidate with a weight.
-fn chosen(b: &mut Builder, cumulative: Value, u: Value) -> Value {
+fn chosen(b: &mut Builder, candidates: &Candidates, u: Value) -> Value {
+    let Candidates { cumulative, total, .. } = *candidates;
     let last = b.ty(cumulative).rank() - 1;
-    let total = b.reduce(Monoid::Max, cumulative, &[last]);
     let mut pairs = b.ty(u).shape.clone();
     pairs.push(b.ty(cumulative).shape[last].clone());
     let rows: Vec<usize> = (0..last).collect();

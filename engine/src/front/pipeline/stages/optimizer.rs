@@ -52,10 +52,19 @@ impl StageReader<'_> {
         let params = fields.required("params", StageReader::patterns);
         let frozen = fields.or("frozen", false, StageReader::boolean);
         let lr = fields.optional("lr", StageReader::schedule);
+        let other = fields.optional("optimizer", StageReader::optimizer);
         let rest = fields.rest();
         let given = nodes::settings(rest, fields.reader.diags);
         fields.finish();
-        let (params, frozen, lr, mut given) = (params?, frozen?, lr?, given?);
+        let (params, frozen, lr, other, mut given) = (params?, frozen?, lr?, other?, given?);
+        if let Some(other) = other {
+            if frozen || lr.is_some() || !given.is_empty() || !other.groups.is_empty() {
+                let help = "its settings belong inside the optimizer, which has no groups";
+                self.error(Code::E0206, value.span, "a group with an optimizer has no further fields", help);
+                return None;
+            }
+            return Some(ParamGroup { params, rule: GroupRule::Other(Box::new(other)) });
+        }
         if !frozen {
             let is_given = |name: &str| given.iter().any(|(known, _)| **known == *name);
             let others: Vec<_> = common.iter().filter(|(name, _)| !is_given(name)).cloned().collect();

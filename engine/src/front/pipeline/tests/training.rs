@@ -119,6 +119,59 @@ fn groups_have_settings_of_the_optimizer() {
 }
 
 #[test]
+fn the_optimizer_of_a_group_has_all_its_settings() {
+    check_faults(
+        &file(
+            r#"            optimizer: Adam(lr: 1e-3, groups: [
+                (params: "*.w", optimizer: Adam(lr: 1), lr: 2), (params: "fc.bias", optimizer: Sgt(lr: 1)),
+                (params: "*", optimizer: Adam(lr: 1, groups: [(params: "*.w", frozen: true)])),
+            ])"#,
+        ),
+        expect![[r#"
+            error[E0206]: a group with an optimizer has no further fields
+              ┌─ mnist.ron:9:17
+              │
+            9 │                 (params: "*.w", optimizer: Adam(lr: 1), lr: 2), (params: "fc.bias", optimizer: Sgt(lr: 1)),
+              │                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+              │
+              = help: its settings belong inside the optimizer, which has no groups
+
+            error[E0207]: there is no optimizer `Sgt`
+              ┌─ mnist.ron:9:96
+              │
+            9 │                 (params: "*.w", optimizer: Adam(lr: 1), lr: 2), (params: "fc.bias", optimizer: Sgt(lr: 1)),
+              │                                                                                                ^^^
+              │
+              = help: known are `Adam`
+
+            error[E0206]: a group with an optimizer has no further fields
+               ┌─ mnist.ron:10:17
+               │
+            10 │                 (params: "*", optimizer: Adam(lr: 1, groups: [(params: "*.w", frozen: true)])),
+               │                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+               │
+               = help: its settings belong inside the optimizer, which has no groups
+        "#]],
+    );
+    check_faults(
+        &file(
+            r#"            optimizer: Adam(lr: 1e-3, groups: [
+                (params: "*.w", optimizer: Adam(lr: 1, beta1: 0.5)), (params: "*", frozen: true),
+            ])"#,
+        ),
+        expect![[r#"
+            warning[E0303]: no stage uses `next`
+              ┌─ mnist.ron:5:54
+              │
+            5 │     nodes: {"loss": "mean(x * fc.w + fc.bias + n)", "next": "n + 1.0"},
+              │                                                      ^^^^
+              │
+              = help: leave it out, or name it in a stage
+        "#]],
+    );
+}
+
+#[test]
 fn gradients_are_clipped_in_one_way() {
     check_faults(
         &file(r#"            optimizer: Adam(lr: 1e-3), clip_norm: 1, clip_value: 0.5"#),
