@@ -115,6 +115,8 @@ impl Code<'_> {
     // ---- Arithmetic.
 
     pub(crate) fn un(&mut self, op: fn(UnaryOperator) -> Arithmetic, x: Variable) -> Variable {
+        // WGSL's constant expressions have no functions of `f64`.
+        let x = if x.elem_type() == F64 { self.hidden_constant(x, x) } else { x };
         self.out(x.elem_type(), op(UnaryOperator { input: x }))
     }
 
