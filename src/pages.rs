@@ -1,7 +1,7 @@
 //! The pages of the error codes.
 
 /// Codes and pages, in the order of the codes.
-pub(crate) const ERRORS: [(&str, &str); 69] = [
+pub(crate) const ERRORS: [(&str, &str); 70] = [
     ("E0001", include_str!("../docs/errors/E0001.md")),
     ("E0002", include_str!("../docs/errors/E0002.md")),
     ("E0003", include_str!("../docs/errors/E0003.md")),
@@ -46,6 +46,7 @@ pub(crate) const ERRORS: [(&str, &str); 69] = [
     ("E0209", include_str!("../docs/errors/E0209.md")),
     ("E0210", include_str!("../docs/errors/E0210.md")),
     ("E0211", include_str!("../docs/errors/E0211.md")),
+    ("E0212", include_str!("../docs/errors/E0212.md")),
     ("E0301", include_str!("../docs/errors/E0301.md")),
     ("E0302", include_str!("../docs/errors/E0302.md")),
     ("E0303", include_str!("../docs/errors/E0303.md")),

@@ -27,6 +27,8 @@ mod predictor;
 mod present;
 #[path = "stages/random.rs"]
 mod random;
+#[path = "stages/repeat.rs"]
+mod repeat;
 #[path = "stages/residuals.rs"]
 mod residuals;
 #[path = "stages/shipped.rs"]

@@ -21,7 +21,7 @@ pub use precision::{Behaviour, LossScale, MixedPrecision};
 pub use schedule::{MetricRate, Rate, Schedule, ScheduleForm, Setting, SettingKind};
 pub use stage::{Pipeline, Stage, StageData, StageIssue, StageKind, WrittenCall};
 pub use stages::{
-    Evaluation, GenerateStage, Given, LoadName, LoadStage, PredictStage, RunStage, Sampling, SaveStage,
-    SearchStage,
+    Evaluation, GenerateStage, Given, LoadName, LoadStage, PartDecl, PredictStage, RepeatStage, RunStage,
+    Sampling, SaveStage, SearchStage,
 };
 pub use train::{CheckpointDecl, EarlyStop, LastBatch, Monitor, TrainStage};

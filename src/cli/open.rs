@@ -96,7 +96,11 @@ impl Opened {
             };
             return Err(Failure::graph(format!("--only: there is no stage `{unknown}`; {hint}")));
         }
-        pipeline.stages.retain(|stage| stages.is_empty() || stages.iter().any(|name| **name == *stage.name));
+        let named =
+            self.pipeline.stages.iter().filter(|stage| stages.iter().any(|name| **name == *stage.name));
+        let wanted: Vec<&Stage> = named.flat_map(|stage| self.pipeline.with_parts(stage)).collect();
+        let is_wanted = |stage: &Stage| wanted.iter().any(|wanted| wanted.name == stage.name);
+        pipeline.stages.retain(|stage| stages.is_empty() || is_wanted(stage));
         Ok(Opened { pipeline: Arc::new(pipeline), ..self })
     }
 

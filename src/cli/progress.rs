@@ -81,6 +81,7 @@ impl Progress {
                 let state = format!("epoch {epoch}/{n_epochs}{loss}");
                 self.move_bar((stage, *step, *n_steps), state, *measure);
             }
+            Event::Trip { stage, trip, times } => self.set_position(stage, (*trip, *times)),
             Event::EpochDone { stage, n_epochs, report, set } => {
                 let line = epoch_line(stage, *n_epochs, report, *set);
                 self.result(&line, false);
@@ -123,6 +124,12 @@ impl Progress {
                     "train" => "steps",
                     "search" => "batches of queries",
                     "generate" => "tokens",
+                    "repeat" => {
+                        return self.remark(&format!(
+                            "{}: {} trips, {:.2} s in all",
+                            report.name, report.steps, report.seconds
+                        ));
+                    }
                     _ => return,
                 };
                 self.remark(&stage_line(report, each));
@@ -175,7 +182,7 @@ impl Progress {
             return;
         }
         let template = match kind {
-            "train" => "{prefix} {bar:20} {pos}/{len}  {state}  {eta} left\n  {wide_msg}",
+            "train" | "repeat" => "{prefix} {bar:20} {pos}/{len}  {state}  {eta} left\n  {wide_msg}",
             _ => "{prefix} {bar:20} {pos}/{len}  {eta} left",
         };
         let state = Arc::clone(&self.state);
@@ -207,11 +214,20 @@ impl Progress {
             let state = state.replace("  ", ", ");
             return remark(format!("{stage}: step {step}/{n_steps}, {state}, {}", numbers.join(", ")));
         }
+        self.set_position(stage, (step, n_steps));
+        if let (Some(bar), Some(numbers)) = (&self.bar, numbers) {
+            bar.set_message(numbers.join("  "));
+        }
+    }
+
+    /// Moves the bar, which shows the latest part of a `Repeat`.
+    fn set_position(&self, stage: &str, (step, n_steps): (u64, u64)) {
         if let Some(bar) = &self.bar {
-            bar.set_position(step);
-            if let Some(numbers) = numbers {
-                bar.set_message(numbers.join("  "));
+            if bar.length() != Some(n_steps) {
+                bar.set_length(n_steps);
+                bar.set_prefix(message(stage, LONGEST_NAME));
             }
+            bar.set_position(step);
         }
     }
 

@@ -77,6 +77,7 @@ codes! {
     E0209 "the better direction of a metric is not known"
     E0210 "two results go to one file"
     E0211 "a stage and the graph do not fit"
+    E0212 "a stage cannot be a part of another"
 
     E0301 "nodes depend on each other in a circle"
     E0302 "a name is defined twice"

@@ -142,6 +142,7 @@ fn read_pipeline(
     };
     if let Some(value) = stages {
         pipeline.stages = stages::read(value, &pipeline, (&scope, &dims, &functions), registry, diags);
+        stages::expect_parts(&pipeline, value.span, diags);
     }
     Some(pipeline)
 }

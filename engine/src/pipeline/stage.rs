@@ -2,6 +2,7 @@
 
 use super::declarations::{DataDecl, InputDecl, ParamDecl};
 use super::precision::MixedPrecision;
+use super::stages::PartDecl;
 use crate::diag::{Code, Span};
 use crate::ir::{Graph, Symbol};
 use crate::numerics::{Numerics, Precision};
@@ -63,6 +64,32 @@ pub struct WrittenCall {
 }
 
 impl Pipeline {
+    /// The stages that run by themselves, in order: those that no other stage has as its part.
+    pub fn stages_in_order(&self) -> impl Iterator<Item = &Stage> {
+        let parts: HashSet<&Symbol> =
+            self.stages.iter().flat_map(|stage| stage.kind.parts()).map(|part| &part.stage).collect();
+        self.stages.iter().filter(move |stage| !parts.contains(&stage.name))
+    }
+
+    /// A stage and all of its parts, their parts included.
+    pub fn with_parts<'p>(&'p self, stage: &'p Stage) -> Vec<&'p Stage> {
+        let mut found = vec![stage];
+        let mut next = 0;
+        while let Some(stage) = found.get(next) {
+            let parts = stage.kind.parts().iter().filter_map(|part| self.stage(&part.stage));
+            let new: Vec<&Stage> =
+                parts.filter(|part| found.iter().all(|known| known.name != part.name)).collect();
+            found.extend(new);
+            next += 1;
+        }
+        found
+    }
+
+    /// The stage of that name.
+    pub fn stage(&self, name: &str) -> Option<&Stage> {
+        self.stages.iter().find(|stage| *stage.name == *name)
+    }
+
     /// The name that the graphs of stages have for the value at a path: a node, or the gradient `d.NODE` of one.
     pub fn name_at(&self, path: &str) -> Symbol {
         let node = |path: &str| self.first_results.iter().find(|(known, _)| **known == *path);
@@ -124,6 +151,16 @@ pub trait StageKind: StageData {
     /// As for the function that makes the graph.
     fn rehearse(&self, _name: &str, _pipeline: &Pipeline, _registry: &Registry) -> Result<(), StageIssue> {
         Ok(())
+    }
+
+    /// The stages that it runs as its parts.
+    fn parts(&self) -> &[PartDecl] {
+        &[]
+    }
+
+    /// Whether a trip may take some of its steps, and the next one more.
+    fn goes_on(&self) -> bool {
+        false
     }
 
     /// The node behind a metric of the stage's report. `train NAME` is a metric of training, other names are of evaluation.

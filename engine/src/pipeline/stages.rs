@@ -1,6 +1,7 @@
 //! What stages of all other kinds say.
 
 use super::{MixedPrecision, Mode, SplitRef};
+use crate::diag::Span;
 use crate::ir::{Literal, Symbol};
 
 /// Averages of metrics over a split.
@@ -163,6 +164,30 @@ pub struct LoadName {
     pub tensor: String,
     /// Whether the file has the matrix with its axes exchanged, as PyTorch keeps the weights of a linear layer.
     pub is_transposed: bool,
+}
+
+/// Stages that run in turn, again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RepeatStage {
+    /// The stages of a trip, in order.
+    pub parts: Vec<PartDecl>,
+    /// The most trips.
+    pub times: usize,
+    /// The last trip is that after which this truth value holds.
+    pub until: Option<Symbol>,
+}
+
+/// A stage of a [`RepeatStage`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartDecl {
+    /// Its name. It runs nowhere else.
+    pub stage: Symbol,
+    /// Where it is named.
+    pub span: Option<Span>,
+    /// The steps of a training in one trip; by default, those to the end of an epoch.
+    pub steps: Option<usize>,
+    /// A trip passes over the stage unless this truth value holds.
+    pub when: Option<Symbol>,
 }
 
 /// Writes parameters and state to a checkpoint file.

@@ -1,7 +1,7 @@
 //! What a pipeline declares must go together. A reader of pipelines says so with places; this holds for pipelines that a
 //! program has put together, too.
 
-use super::StageIssue;
+use super::{StageIssue, expect_parts};
 use crate::diag::{Code, nearest};
 use crate::ir::{InputKind, NodeOp, Symbol, Value};
 use crate::pipeline::{ParamDecl, Pipeline, TrainStage, expect_match};
@@ -19,6 +19,7 @@ pub fn expect_declared(pipeline: &Pipeline) -> Result<(), StageIssue> {
     expect_distinct("inputs", pipeline.inputs.iter().map(|decl| &decl.name))?;
     expect_distinct("parameters", pipeline.params.iter().map(|decl| &decl.name))?;
     expect_distinct("stages", pipeline.stages.iter().map(|stage| &stage.name))?;
+    expect_parts(pipeline)?;
     pipeline.params.iter().try_for_each(|param| expect_input(pipeline, param))?;
     expect_params(pipeline)?;
     expect_untrained(pipeline, &pipeline.updates)?;

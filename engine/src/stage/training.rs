@@ -19,6 +19,10 @@ impl StageKind for TrainStage {
         "Train"
     }
 
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn expect_declared(&self, name: &str, pipeline: &Pipeline) -> Result<(), StageIssue> {
         expect_data(pipeline, &self.data.data)?;
         if let Some(evaluation) = &self.evaluate {

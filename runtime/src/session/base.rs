@@ -15,7 +15,7 @@ use super::names::{self, DataNames, data_names};
 use super::plan::Planner;
 use super::prepared::Cache;
 use super::resident::Resident;
-use super::resume::TUNING;
+use super::resume::{Parts, Resume, TUNING};
 use super::state::State;
 use super::weights;
 use crate::checkpoint::{self, Checkpoint};
@@ -37,6 +37,8 @@ pub struct Session {
     pub(super) fingerprint: String,
     /// The progress of the last training stage, for a stage that saves it.
     pub(super) trained: Trained,
+    /// The progress of the parts of a running stage that has some.
+    pub(super) parts: Parts,
     /// The names of columns and classes, from the data or from a loaded file.
     pub(super) names: DataNames,
     /// Values of inputs of `Run` stages.
@@ -97,6 +99,7 @@ impl Session {
             cancel: Arc::default(),
             fingerprint: format!("{:08x}", crc32fast::hash(pipeline.graph.to_string().as_bytes())),
             trained,
+            parts: Parts::default(),
             given: IndexMap::new(),
             inferences: Cache::default(),
             inspection: Inspection::default(),
@@ -298,6 +301,7 @@ impl Session {
         let mut extra = self.trained.extra.clone();
         extra.extend(self.device.tuning().map(|tuning| (TUNING.to_string(), tuning.to_text())));
         extra.extend(names::to_extra(&self.names));
+        extra.extend(self.parts.to_extra());
         Ok(Checkpoint {
             tensors: self.state.snapshot(&self.trained.names)?,
             step: self.trained.step,
@@ -306,6 +310,14 @@ impl Session {
             fingerprint: self.fingerprint.clone(),
             extra,
         })
+    }
+
+    /// Fails unless a checkpoint was written by a run on data with the same names of columns and classes.
+    pub(super) fn expect_same_data(&self, resume: &Resume) -> Result<(), SessionError> {
+        match names::difference(&names::from_extra(&resume.checkpoint.extra), &self.names) {
+            Some(message) => Err(resume.cannot(format!("its data was another one; {message}"))),
+            None => Ok(()),
+        }
     }
 
     /// Whether kept values are due after a step that was the `step`th, counted from 1.

@@ -29,7 +29,7 @@ pub enum Event<'a> {
     StageStarted {
         /// Its name.
         stage: &'a str,
-        /// `train`, `evaluate`, `run`, `save` or `load`.
+        /// `train`, `evaluate`, `run`, `save`, `load` or `repeat`.
         kind: &'static str,
         /// The most steps that it runs, counted from its beginning.
         n_steps: u64,
@@ -50,6 +50,15 @@ pub enum Event<'a> {
         loss: Option<f64>,
         /// Measures the last step.
         measure: Measure<'a>,
+    },
+    /// A trip of a `Repeat` stage is complete.
+    Trip {
+        /// The stage.
+        stage: &'a str,
+        /// Trips so far.
+        trip: u64,
+        /// The most trips.
+        times: u64,
     },
     /// An epoch of training is complete, its evaluation included.
     EpochDone {

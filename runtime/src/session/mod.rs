@@ -147,20 +147,25 @@ impl Session {
             self.adopt_tuning(&resume.checkpoint, tell);
         }
         let first = resume.as_ref().map_or(0, |resume| resume.stage_idx);
-        saving::check_files(&pipeline.stages[first..], registry, self.overwrite)?;
+        let is_left = |stage: &&Stage| pipeline.stages[first..].iter().any(|left| left.name == stage.name);
+        let stages: Vec<&Stage> = pipeline.stages_in_order().filter(is_left).collect();
+        let written = stages.iter().flat_map(|stage| pipeline.with_parts(stage));
+        saving::check_files(written, registry, self.overwrite)?;
         // Stages after a metric that is not finite still run, because a later stage may save the parameters.
         let mut not_finite = None;
-        for stage in &pipeline.stages[first..] {
+        for stage in stages {
             let done = self.run_one(stage, resume.take(), &mut report.outputs, tell);
             match done {
                 Ok(None) => {}
                 Ok(Some(done)) => {
-                    tell(&Event::StageDone { report: &done });
                     not_finite = not_finite.or_else(|| done.not_finite());
-                    report.add(done);
+                    for done in done.flat() {
+                        tell(&Event::StageDone { report: &done });
+                        report.add(done);
+                    }
                 }
                 Err(Stopped { error, report: begun }) => {
-                    begun.into_iter().for_each(|begun| report.add(*begun));
+                    begun.into_iter().flat_map(|begun| begun.flat()).for_each(|begun| report.add(begun));
                     return Err(*error);
                 }
             }
@@ -188,7 +193,8 @@ impl Session {
         let planner = Arc::clone(&self.planner);
         let idx = pipeline.stages.iter().position(|known| *known.name == *stage);
         let idx = idx.ok_or_else(|| SessionError::NoStage { stage: stage.into(), kind: None })?;
-        saving::check_files(&pipeline.stages[idx..=idx], planner.registry(), self.overwrite)?;
+        let written = pipeline.with_parts(&pipeline.stages[idx]);
+        saving::check_files(written, planner.registry(), self.overwrite)?;
         let ran = self.run_one(&pipeline.stages[idx], None, &mut IndexMap::new(), tell);
         let done = ran.map_err(|stopped| *stopped.error)?;
         match done.as_ref().and_then(StageReport::not_finite) {
@@ -197,7 +203,7 @@ impl Session {
         }
     }
 
-    fn run_one(
+    pub(crate) fn run_one(
         &mut self,
         stage: &Stage,
         resume: Option<Resume>,

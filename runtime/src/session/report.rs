@@ -75,6 +75,12 @@ impl Report {
 }
 
 impl StageReport {
+    /// The reports of all parts, then this one.
+    pub(super) fn flat(mut self) -> Vec<StageReport> {
+        let parts = std::mem::take(&mut self.parts).into_iter().flat_map(StageReport::flat);
+        parts.collect::<Vec<_>>().into_iter().chain([self]).collect()
+    }
+
     /// The report with the memory of the stage.
     pub(super) fn with_memory(self, memory: MemoryReport) -> Self {
         StageReport { peak_bytes: memory.total(), memory, ..self }
@@ -97,6 +103,9 @@ impl StageReport {
 
     /// The failure of a stage that has measured a NaN or an infinity.
     pub(super) fn not_finite(&self) -> Option<SessionError> {
+        if let Some(error) = self.parts.iter().find_map(StageReport::not_finite) {
+            return Some(error);
+        }
         let (metric, value) = self.measured().into_iter().find(|(_, value)| !value.is_finite())?;
         Some(SessionError::Metric { stage: self.name.as_str().into(), metric, value })
     }
@@ -120,11 +129,11 @@ impl From<&DataSet> for DataReport {
 pub struct StageReport {
     /// Its name.
     pub name: String,
-    /// `train`, `evaluate`, `run`, `save` or `load`.
+    /// `train`, `evaluate`, `run`, `save`, `load` or `repeat`.
     pub kind: String,
     /// Wall time.
     pub seconds: f64,
-    /// Steps taken by this process.
+    /// Steps taken by this process; trips of a `Repeat` stage.
     pub steps: u64,
     /// Mean wall time of one of them, evaluation apart.
     pub step_us: f64,
@@ -140,6 +149,9 @@ pub struct StageReport {
     /// The factor of the loss of a training stage in `f16`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<LossScaleReport>,
+    /// The reports of the parts of a `Repeat` stage. In the report of a run, they stand before it.
+    #[serde(skip)]
+    pub parts: Vec<StageReport>,
     /// The last metrics.
     pub metrics: IndexMap<String, f64>,
     /// The texts of a `Generate` stage, with their prompts.

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use engine_core::ir::Symbol;
 use engine_core::pipeline::{Pipeline, Stage};
+use indexmap::IndexMap;
 
 use super::error::SessionError;
-use crate::checkpoint::Checkpoint;
+use super::stages::Progress;
+use crate::checkpoint::{Checkpoint, Cursor};
 
 /// A checkpoint to resume from.
 pub(crate) struct Resume {
@@ -13,6 +16,73 @@ pub(crate) struct Resume {
     pub(super) checkpoint: Checkpoint,
     /// The stage that wrote it.
     pub(super) stage_idx: usize,
+}
+
+impl Resume {
+    /// The error that the run cannot go on from here.
+    pub(super) fn cannot(&self, why: String) -> SessionError {
+        SessionError::CannotResume { path: self.path.clone(), why }
+    }
+
+    /// The progress of a stage that is a part of the one that wrote the checkpoint.
+    pub(super) fn of_part(&self, name: &str) -> Progress {
+        let prefix = Parts::key(name, "");
+        let own =
+            |(key, value): (&String, &String)| Some((key.strip_prefix(&prefix)?.to_string(), value.clone()));
+        self.checkpoint.extra.iter().filter_map(own).collect()
+    }
+
+    /// The checkpoint of a part, with its own progress.
+    pub(super) fn as_of(&self, progress: &Progress) -> Option<Resume> {
+        let count = |name: &str| progress.get(name)?.parse().ok();
+        let checkpoint = Checkpoint {
+            step: count("step")?,
+            cursor: Cursor { epoch: count("epoch")?, row: count("row")? },
+            extra: progress.clone(),
+            ..self.checkpoint.clone()
+        };
+        Some(Resume { path: self.path.clone(), checkpoint, stage_idx: self.stage_idx })
+    }
+}
+
+/// The progress of the parts of a `Repeat` that runs, for checkpoints.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// The stage that the pipeline runs, and to which all others belong.
+    outermost: Option<Symbol>,
+    progress: IndexMap<Symbol, Progress>,
+}
+
+impl Parts {
+    /// A stage with parts begins.
+    pub(super) fn begin(&mut self, stage: &Symbol) {
+        self.outermost = Some(stage.clone());
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self) {
+        *self = Parts::default();
+    }
+
+    /// Takes note of the progress of a part, if there is a stage with parts.
+    pub(super) fn note(&mut self, part: &Symbol, progress: Progress) {
+        if self.outermost.is_some() {
+            self.progress.insert(part.clone(), progress);
+        }
+    }
+
+    /// Entries of a checkpoint's `extra`.
+    pub(super) fn to_extra(&self) -> IndexMap<String, String> {
+        let of_parts = self.progress.iter().flat_map(|(part, progress)| {
+            progress.iter().map(move |(name, value)| (Parts::key(part, name), value.clone()))
+        });
+        let stage = self.outermost.iter().map(|stage| (STAGE.to_string(), stage.to_string()));
+        stage.chain(of_parts).collect()
+    }
+
+    fn key(part: &str, name: &str) -> String {
+        format!("part.{part}/{name}")
+    }
 }
 
 /// The entry of [`Checkpoint::extra`] that names the training stage.

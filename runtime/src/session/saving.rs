@@ -71,7 +71,11 @@ impl Session {
 /// # Errors
 /// If a path is not that of a regular file, or a stage writes a file twice. If the file is not of this program, unless
 /// `overwrite` allows that.
-pub fn check_files(stages: &[Stage], registry: &Registry, overwrite: Overwrite) -> Result<(), SessionError> {
+pub fn check_files<'s>(
+    stages: impl IntoIterator<Item = &'s Stage>,
+    registry: &Registry,
+    overwrite: Overwrite,
+) -> Result<(), SessionError> {
     for stage in stages {
         let mut latest = None;
         for (path, format) in runnable(stage, registry)?.files() {

@@ -68,6 +68,11 @@ impl State {
         Ok(bytes)
     }
 
+    /// Sets the bits of a state of one element of 4 bytes.
+    pub(super) fn write_word(&self, name: &str, word: [u8; 4]) -> Result<(), DeviceError> {
+        self.entries.get(name).map_or(Ok(()), |entry| self.device.write(&entry.buffer, 0, &word))
+    }
+
     /// Sets states of one element, of 4 bytes each, to zero.
     pub(super) fn zero<'n>(&self, names: impl IntoIterator<Item = &'n Symbol>) -> Result<(), DeviceError> {
         let zero = HostTensor::scalar(0i32);

@@ -144,6 +144,7 @@ impl Log {
             Event::StageDone { report } => self.stage_done(report),
             Event::DataLoaded { .. }
             | Event::Progress { .. }
+            | Event::Trip { .. }
             | Event::Outputs { .. }
             | Event::Generated { .. }
             | Event::Kept { .. } => {}

@@ -11,6 +11,7 @@ mod load;
 mod optimizer;
 mod predict;
 mod reader;
+mod repeat;
 mod run;
 mod save;
 mod schedule;
@@ -26,11 +27,12 @@ pub use reader::StageReader;
 use super::dims::Dims;
 use super::functions::Functions;
 use super::scope::Scope;
-use crate::diag::{Code, Diagnostics};
+use crate::diag::{Code, Diagnostics, Span};
 use crate::front::fields::report_unknown;
 use crate::front::{Ron, entries};
 use crate::op::{Form, Registry};
-use crate::pipeline::{Pipeline, Stage};
+use crate::pipeline::{Pipeline, Stage, StageIssue};
+use crate::stage;
 use std::collections::HashSet;
 
 impl Form for StageForm {
@@ -50,6 +52,7 @@ impl Form for StageForm {
             generate::GENERATE,
             save::SAVE,
             load::LOAD,
+            repeat::REPEAT,
         ]
     }
 }
@@ -74,6 +77,17 @@ pub(super) fn read(
         stages.iter().for_each(|stage| reader.rehearse(stage));
     }
     stages
+}
+
+/// Reports parts of stages that cannot be. Without errors before, every declared stage is there.
+pub(super) fn expect_parts(pipeline: &Pipeline, span: Span, diags: &mut Diagnostics) {
+    if diags.has_errors() {
+        return;
+    }
+    if let Err(StageIssue { code, message, span: place, help }) = stage::expect_parts(pipeline) {
+        let diagnostic = diags.error(code, place.unwrap_or(span), message);
+        help.into_iter().for_each(|help| _ = diagnostic.help(help));
+    }
 }
 
 /// The form that a stage names by its first word.

@@ -1,7 +1,7 @@
 //! Evaluation: means of metrics over all rows of a split.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine_core::compile::Compiled;
 use engine_core::ir::Symbol;
@@ -10,13 +10,14 @@ use engine_core::stage::{self, SplitShape};
 use indexmap::IndexMap;
 
 use super::batch_steps::BatchSteps;
+use super::part::Part;
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::session::batches::Batches;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, report_kept};
 use crate::session::layout::Layout;
 use crate::session::plan::Request;
-use crate::session::report::StageReport;
+use crate::session::report::{MemoryReport, StageReport};
 use crate::session::trace::traced_step;
 use crate::session::{Session, Subscriber};
 
@@ -24,32 +25,22 @@ use crate::session::{Session, Subscriber};
 const SLICE: usize = 32;
 
 impl Runnable for Evaluation {
-    fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
-        let StageRun { session, name, tell, .. } = run;
-        let start = Instant::now();
-        let mut batches = session.prepare_evaluation(name, name, self)?;
-        let memory = session.check_memory(name, &[&self.data], (&batches.plan, batches.bytes()))?;
-        let n_steps = batches.layout.steps() as u64;
-        tell(&Event::StageStarted { stage: name, kind: "evaluate", n_steps });
-        session.report_windows(&self.data, &batches, tell);
-        let steps_start = Instant::now();
-        let metrics = session.evaluate(name, (&mut batches, Some(self)), tell)?;
-        let step_us = steps_start.elapsed().as_secs_f64() * 1e6 / n_steps as f64;
-        if let Some(set) = session.resident.set(&self.data.data) {
-            tell(&Event::Evaluated { stage: name, metrics: &metrics, set });
-        }
-        let report = StageReport {
-            name: name.to_string(),
-            kind: "evaluate".to_string(),
-            seconds: start.elapsed().as_secs_f64(),
-            steps: n_steps,
-            rows: Some(batches.layout.rows() as u64),
-            step_us,
-            metrics,
-            kernels_per_step: batches.kernels_per_step,
-            ..StageReport::default()
-        };
-        Ok(Some(report.with_memory(memory)))
+    fn run(&self, mut run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
+        let mut evaluating = Box::new(Evaluating::new(run.session, run.name, self)?);
+        let n_steps = evaluating.batches.layout.steps() as u64;
+        (run.tell)(&Event::StageStarted { stage: run.name, kind: "evaluate", n_steps });
+        run.session.report_windows(&self.data, &evaluating.batches, run.tell);
+        evaluating.trip(&mut run)?;
+        evaluating.conclude(&mut run, true)
+    }
+
+    fn part(
+        &self,
+        run: &mut StageRun<'_, '_>,
+        name: &Symbol,
+        _: Option<u64>,
+    ) -> Result<Box<dyn Part>, SessionError> {
+        Ok(Box::new(Evaluating::new(run.session, name, self)?))
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
@@ -66,6 +57,61 @@ impl Runnable for Evaluation {
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
         let batches = session.prepare_evaluation(name, name, self)?;
         Ok(Some(Box::new(BatchSteps { batches, _order: None })))
+    }
+}
+
+/// An `Evaluate` stage on its way.
+struct Evaluating {
+    name: Symbol,
+    stage: Evaluation,
+    batches: Batches,
+    memory: MemoryReport,
+    metrics: IndexMap<String, f64>,
+    n_trips: u64,
+    stepping: Duration,
+    start: Instant,
+}
+
+impl Evaluating {
+    fn new(session: &mut Session, name: &Symbol, stage: &Evaluation) -> Result<Evaluating, SessionError> {
+        let start = Instant::now();
+        let batches = session.prepare_evaluation(name, name, stage)?;
+        let memory = session.check_memory(name, &[&stage.data], (&batches.plan, batches.bytes()))?;
+        let (name, stage, metrics) = (name.clone(), stage.clone(), IndexMap::new());
+        let stepping = Duration::ZERO;
+        Ok(Evaluating { name, stage, batches, memory, metrics, n_trips: 0, stepping, start })
+    }
+}
+
+impl Part for Evaluating {
+    fn trip(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
+        let StageRun { session, tell, .. } = run;
+        let start = Instant::now();
+        self.metrics = session.evaluate(&self.name, (&mut self.batches, Some(&self.stage)), tell)?;
+        self.stepping += start.elapsed();
+        self.n_trips += 1;
+        if let Some(set) = session.resident.set(&self.stage.data.data) {
+            tell(&Event::Evaluated { stage: &self.name, metrics: &self.metrics, set });
+        }
+        Ok(())
+    }
+
+    fn conclude(
+        self: Box<Self>,
+        run: &mut StageRun<'_, '_>,
+        _: bool,
+    ) -> Result<Option<StageReport>, Stopped> {
+        let steps = self.n_trips * self.batches.layout.steps() as u64;
+        let report = StageReport {
+            name: self.name.to_string(),
+            steps,
+            rows: Some(self.n_trips * self.batches.layout.rows() as u64),
+            step_us: self.stepping.as_secs_f64() * 1e6 / steps.max(1) as f64,
+            metrics: self.metrics,
+            kernels_per_step: self.batches.kernels_per_step,
+            ..run.report("evaluate", self.start)
+        };
+        Ok(Some(report.with_memory(self.memory)))
     }
 }
 

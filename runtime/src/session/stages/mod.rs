@@ -4,13 +4,16 @@ mod batch_steps;
 mod evaluate;
 mod generate;
 mod load;
+mod part;
 mod predict;
+mod repeat;
 mod run;
 mod runnable;
 mod save;
 mod search;
 mod train;
 
+pub use part::{Part, Progress};
 pub use runnable::{Checking, Compiling, Runnable, Shapes, StageRun, Steps, Stopped};
 pub use train::StepLoop;
 
@@ -20,8 +23,8 @@ use engine_core::compile::Compiled;
 use engine_core::front::StageForm;
 use engine_core::op::{Form, Registry};
 use engine_core::pipeline::{
-    Evaluation, GenerateStage, LoadStage, PredictStage, RunStage, SaveStage, SearchStage, Stage, StageKind,
-    TrainStage,
+    Evaluation, GenerateStage, LoadStage, PredictStage, RepeatStage, RunStage, SaveStage, SearchStage, Stage,
+    StageKind, TrainStage,
 };
 
 use super::compiling::CompilingPlanner;
@@ -47,7 +50,7 @@ fn cast<T: Runnable>(kind: &dyn StageKind) -> Option<&dyn Runnable> {
 }
 
 /// The built-in runners, in the order of the built-in stage kinds.
-static RUNNERS: [Runner; 8] = [
+static RUNNERS: [Runner; 9] = [
     Runner::of::<TrainStage>("Train"),
     Runner::of::<Evaluation>("Evaluate"),
     Runner::of::<PredictStage>("Predict"),
@@ -56,6 +59,7 @@ static RUNNERS: [Runner; 8] = [
     Runner::of::<GenerateStage>("Generate"),
     Runner::of::<SaveStage>("Save"),
     Runner::of::<LoadStage>("Load"),
+    Runner::of::<RepeatStage>("Repeat"),
 ];
 
 impl Form for Runner {

@@ -1,6 +1,6 @@
 //! `Run` stages: the graph on its inputs.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine_core::compile::Compiled;
 use engine_core::ir::{InputKind, NodeOp, Symbol, Type};
@@ -10,6 +10,7 @@ use engine_core::stage;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
+use super::part::{Part, Progress};
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::data::source::DataSet;
 use crate::device::{KernelTime, RunError};
@@ -26,32 +27,19 @@ use crate::tensor::HostTensor;
 
 impl Runnable for RunStage {
     fn run(&self, mut run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
-        let start = Instant::now();
-        let mut inference = run.session.prepare_running(run.name, self)?;
-        let StageRun { session, name, tell, .. } = &mut run;
-        tell(&Event::StageStarted { stage: name, kind: "run", n_steps: self.steps as u64 });
-        let steps_start = Instant::now();
-        for step in 0..self.steps {
-            session.run_once(name, &mut inference, step as u32)?;
-            let is_last = session.inspection.every.is_none() && step + 1 == self.steps;
-            if is_last || session.is_kept_after(step as u64 + 1) {
-                report_kept(name, step as u64, inference.ready.kept()?, *tell);
-            }
-            if session.is_cancelled() {
-                return Err(SessionError::Interrupted { checkpoint: None }.into());
-            }
-        }
-        let stepping = steps_start.elapsed();
-        let outputs = inference.read_outputs()?;
-        tell(&Event::Outputs { stage: name, outputs: &outputs });
-        run.add_outputs(&outputs);
-        let report = StageReport {
-            steps: self.steps as u64,
-            step_us: stepping.as_secs_f64() * 1e6 / self.steps.max(1) as f64,
-            kernels_per_step: inference.ready.plan.plan.launches.len(),
-            ..run.report("run", start)
-        };
-        Ok(Some(report.with_memory(run.session.memory(&[], inference.bytes())?)))
+        let mut running = Box::new(Running::new(run.session, run.name, self)?);
+        (run.tell)(&Event::StageStarted { stage: run.name, kind: "run", n_steps: self.steps as u64 });
+        running.trip(&mut run)?;
+        running.conclude(&mut run, true)
+    }
+
+    fn part(
+        &self,
+        run: &mut StageRun<'_, '_>,
+        name: &Symbol,
+        _: Option<u64>,
+    ) -> Result<Box<dyn Part>, SessionError> {
+        Ok(Box::new(Running::new(run.session, name, self)?))
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
@@ -80,6 +68,82 @@ impl Runnable for RunStage {
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
         Ok(Some(Box::new(session.prepare_running(name, self)?)))
+    }
+}
+
+/// A `Run` stage on its way. Its steps are numbered on from trip to trip.
+struct Running {
+    name: Symbol,
+    inference: Inference,
+    /// The steps of a trip.
+    steps: u64,
+    /// Steps of all trips, those before a resumed checkpoint included.
+    step: u64,
+    /// Steps of this process, and their time.
+    n_done: u64,
+    stepping: Duration,
+    start: Instant,
+}
+
+impl Running {
+    fn new(session: &Session, name: &Symbol, stage: &RunStage) -> Result<Running, SessionError> {
+        let start = Instant::now();
+        let inference = session.prepare_running(name, stage)?;
+        let (name, steps) = (name.clone(), stage.steps as u64);
+        Ok(Running { name, inference, steps, step: 0, n_done: 0, stepping: Duration::ZERO, start })
+    }
+}
+
+impl Part for Running {
+    fn trip(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
+        let (session, start) = (&*run.session, Instant::now());
+        let end = (self.step / self.steps + 1) * self.steps;
+        while self.step < end {
+            session.run_once(&self.name, &mut self.inference, self.step as u32)?;
+            (self.step, self.n_done) = (self.step + 1, self.n_done + 1);
+            let is_last = session.inspection.every.is_none() && self.step == end;
+            if is_last || session.is_kept_after(self.step) {
+                report_kept(&self.name, self.step - 1, self.inference.ready.kept()?, run.tell);
+            }
+            if session.is_cancelled() {
+                return Err(SessionError::Interrupted { checkpoint: None }.into());
+            }
+        }
+        self.stepping += start.elapsed();
+        Ok(())
+    }
+
+    fn progress(&self) -> Vec<(Symbol, Progress)> {
+        let step = [("step".to_string(), self.step.to_string())];
+        vec![(self.name.clone(), step.into_iter().collect())]
+    }
+
+    fn resume(&mut self, run: &mut StageRun<'_, '_>, progress: &Progress) -> Result<(), SessionError> {
+        let Some(resume) = &run.resume else { return Ok(()) };
+        let step = progress.get("step").and_then(|step| step.parse().ok());
+        let why = || resume.cannot(format!("the progress of stage `{}` is not understood", self.name));
+        self.step = step.ok_or_else(why)?;
+        Ok(())
+    }
+
+    fn conclude(
+        self: Box<Self>,
+        run: &mut StageRun<'_, '_>,
+        _: bool,
+    ) -> Result<Option<StageReport>, Stopped> {
+        if self.n_done > 0 {
+            let outputs = self.inference.read_outputs()?;
+            (run.tell)(&Event::Outputs { stage: &self.name, outputs: &outputs });
+            run.add_outputs(&outputs);
+        }
+        let report = StageReport {
+            name: self.name.to_string(),
+            steps: self.n_done,
+            step_us: self.stepping.as_secs_f64() * 1e6 / self.n_done.max(1) as f64,
+            kernels_per_step: self.inference.ready.plan.plan.launches.len(),
+            ..run.report("run", self.start)
+        };
+        Ok(Some(report.with_memory(run.session.memory(&[], self.inference.bytes())?)))
     }
 }
 

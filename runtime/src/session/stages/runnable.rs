@@ -7,11 +7,12 @@ use std::time::Instant;
 use engine_core::compile::Compiled;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
-use engine_core::pipeline::{Given, Pipeline, SplitRef, StageKind};
+use engine_core::pipeline::{Given, Pipeline, SplitRef, Stage, StageKind};
 use engine_core::plan::Plan;
 use engine_core::stage::{SplitShape, StageIssue};
 use indexmap::IndexMap;
 
+use super::part::{Again, Part};
 use crate::data::source::DataSet;
 use crate::device::{KernelTime, RunError};
 use crate::files::Format;
@@ -63,6 +64,20 @@ pub trait Runnable: StageKind {
     /// As for running the stage.
     fn steps(&self, _session: &mut Session, _name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
         Ok(None)
+    }
+
+    /// Prepares the stage as a part of the `Repeat` that runs. A training takes `steps` steps in a trip; by default, those to
+    /// the end of an epoch.
+    ///
+    /// # Errors
+    /// As for running the stage.
+    fn part(
+        &self,
+        _run: &mut StageRun<'_, '_>,
+        name: &Symbol,
+        _steps: Option<u64>,
+    ) -> Result<Box<dyn Part>, SessionError> {
+        Ok(Box::new(Again::new(Stage { name: name.clone(), kind: self.boxed(), span: None })))
     }
 
     /// The files that the stage writes, with their formats.

@@ -3,6 +3,7 @@
 mod best;
 mod epochs;
 mod measured;
+mod part;
 mod rates;
 mod saving;
 mod step_loop;
@@ -18,6 +19,7 @@ use engine_core::stage::{self, ScaleStates, SplitShape, monitored};
 
 use super::batch_steps::BatchSteps;
 use super::evaluate;
+use super::part::Part;
 use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
 use crate::checkpoint::{CHECKPOINT, Checkpoint, CheckpointError};
 use crate::files::Format;
@@ -35,6 +37,7 @@ use crate::session::resume::Resume;
 use crate::session::rows::DataInputs;
 use crate::session::{Session, Subscriber};
 use best::Best;
+use part::{TrainPart, Turn};
 use rates::Rates;
 
 pub use step_loop::StepLoop;
@@ -45,6 +48,16 @@ impl Runnable for TrainStage {
         let mut training = Training::begin(session, name, self, resume, tell)?;
         let outcome = training.run(session, tell);
         training.conclude(session, outcome, tell).map(Some)
+    }
+
+    fn part(
+        &self,
+        run: &mut StageRun<'_, '_>,
+        name: &Symbol,
+        steps: Option<u64>,
+    ) -> Result<Box<dyn Part>, SessionError> {
+        let training = Training::begin(run.session, name, self, None, run.tell)?;
+        Ok(Box::new(TrainPart::new(run.session, training, steps)?))
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
@@ -164,6 +177,8 @@ struct Training {
     stepping: Duration,
     epochs: Vec<EpochReport>,
     memory: MemoryReport,
+    /// Where a part of a `Repeat` stands.
+    turn: Option<Turn>,
 }
 
 impl Training {
@@ -258,6 +273,7 @@ impl Training {
             stepping: Duration::ZERO,
             epochs: vec![],
             memory: MemoryReport::default(),
+            turn: None,
         };
         training.memory = training.check_memory(session)?;
         training.start_afresh(session)?;

@@ -10,16 +10,20 @@ use crate::session::background::Task;
 use crate::session::error::SessionError;
 use crate::session::event::Event;
 use crate::session::resume::{Resume, STAGE};
-use crate::session::{Session, Subscriber, names};
+use crate::session::{Session, Subscriber};
 
 impl Training {
     pub(super) fn resume(&mut self, session: &mut Session, resume: &Resume) -> Result<(), SessionError> {
+        session.expect_same_data(resume)?;
         let Resume { path, checkpoint, .. } = resume;
-        let cannot = |why: &str| SessionError::CannotResume { path: path.clone(), why: why.to_string() };
-        if let Some(message) = names::difference(&names::from_extra(&checkpoint.extra), &session.names) {
-            return Err(cannot(&format!("its data was another one; {message}")));
-        }
         session.state.restore(path, &session.trained.names, &checkpoint.tensors, true)?;
+        self.go_on(session, resume)
+    }
+
+    /// Goes on from the progress of a checkpoint, whose state is restored already.
+    pub(super) fn go_on(&mut self, session: &mut Session, resume: &Resume) -> Result<(), SessionError> {
+        let Resume { checkpoint, .. } = resume;
+        let cannot = |why: &str| resume.cannot(why.to_string());
         self.step = checkpoint.step;
         self.first_step = checkpoint.step;
         if self.cursor() != checkpoint.cursor {
@@ -133,9 +137,12 @@ impl Training {
         session.trained.extra = self.best.to_extra();
         session.trained.extra.extend(self.rates.to_extra());
         session.trained.extra.insert(STAGE.to_string(), self.name.to_string());
+        if self.turn.is_some() {
+            session.parts.note(&self.name, self.progress());
+        }
     }
 
-    fn cursor(&self) -> Cursor {
+    pub(super) fn cursor(&self) -> Cursor {
         let per_epoch = self.batches.layout.steps() as u64;
         let position = (self.step % per_epoch) as usize;
         Cursor { epoch: self.step / per_epoch, row: self.batches.layout.rows_before(position) as u64 }

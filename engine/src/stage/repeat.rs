@@ -1,0 +1,103 @@
+//! `Repeat` stages: their parts, and the graphs of their conditions.
+
+use super::{StageIssue, inference};
+use crate::diag::{Code, nearest};
+use crate::ir::{DType, Graph, InputKind, Symbol, Type};
+use crate::op::Registry;
+use crate::pipeline::{Mode, PartDecl, Pipeline, RepeatStage, Stage, StageKind};
+use std::collections::HashSet;
+
+impl StageKind for RepeatStage {
+    fn keyword(&self) -> &'static str {
+        "Repeat"
+    }
+
+    fn parts(&self) -> &[PartDecl] {
+        &self.parts
+    }
+
+    fn rehearse(&self, _: &str, pipeline: &Pipeline, _: &Registry) -> Result<(), StageIssue> {
+        let conditions = self.parts.iter().filter_map(|part| part.when.as_ref()).chain(&self.until);
+        conditions.into_iter().try_for_each(|node| condition(pipeline, node).map(drop))
+    }
+}
+
+/// The graph of a truth value that decides about a trip, from parameters and states. `step` is the number of the trip.
+///
+/// # Errors
+/// If there is no such node, or it is no truth value or needs rows of data.
+pub fn condition(pipeline: &Pipeline, node: &Symbol) -> Result<Graph, StageIssue> {
+    let graph = &pipeline.graph;
+    let span = graph.find(node).and_then(|value| graph.nodes[value.node].span);
+    let reached = graph.reached(graph.find(node));
+    let fed = graph.inputs().find(|(id, kind)| reached[*id] && *kind == InputKind::Data);
+    if let Some((input, _)) = fed {
+        let name = graph.nodes[input].name();
+        let message = format!("the condition `{node}` needs `{name}`, which has rows within a stage alone");
+        let help = "keep the value that it needs in a state, which a stage updates";
+        return Err(StageIssue { code: Code::E0203, ..StageIssue::new(message, span).help(help) });
+    }
+    let graph = inference(pipeline, &[(node.clone(), node.clone())], &[], (Mode::Eval, pipeline.precision))?;
+    let ty = graph.ty(graph.outputs[0].1);
+    if *ty != Type::scalar(DType::Bool) {
+        let message = format!("a condition is one truth value, `{node}` is {ty}");
+        let issue = StageIssue::new(message, span).help("compare it with a bound: `error < 0.1`");
+        return Err(StageIssue { code: Code::E0205, ..issue });
+    }
+    Ok(graph)
+}
+
+/// Looks for parts of stages that do not exist, that several stages have, or that contain themselves.
+///
+/// # Errors
+/// If there is one.
+pub fn expect_parts(pipeline: &Pipeline) -> Result<(), StageIssue> {
+    let mut taken = HashSet::new();
+    for stage in &pipeline.stages {
+        for part in stage.kind.parts() {
+            expect_part(pipeline, part)?;
+            if !taken.insert(&part.stage) {
+                let message = format!("stage `{}` is a part twice", part.stage);
+                let help = "a stage is the part of one `Repeat`, once: declare another one like it";
+                return Err(StageIssue {
+                    code: Code::E0302,
+                    ..StageIssue::new(message, part.span).help(help)
+                });
+            }
+        }
+        // A stage is a part once, so a circle leads back to where it was entered.
+        expect_no_circle(pipeline, stage)?;
+    }
+    Ok(())
+}
+
+fn expect_part(pipeline: &Pipeline, part: &PartDecl) -> Result<(), StageIssue> {
+    let Some(found) = pipeline.stage(&part.stage) else {
+        let known = pipeline.stages.iter().map(|stage| &*stage.name);
+        let help = match nearest(&part.stage, known.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+        };
+        let message = format!("there is no stage `{}`", part.stage);
+        return Err(StageIssue { code: Code::E0212, ..StageIssue::new(message, part.span).help(help) });
+    };
+    if part.steps.is_some() && !found.kind.goes_on() {
+        let message =
+            format!("`steps` belongs to trainings, and `{}` is a `{}`", part.stage, found.kind.keyword());
+        let help = "leave `steps` out";
+        return Err(StageIssue { code: Code::E0212, ..StageIssue::new(message, part.span).help(help) });
+    }
+    Ok(())
+}
+
+fn expect_no_circle(pipeline: &Pipeline, start: &Stage) -> Result<(), StageIssue> {
+    let back = |stage: &&Stage| stage.kind.parts().iter().any(|part| part.stage == start.name);
+    let Some(last) = pipeline.with_parts(start).into_iter().find(back) else { return Ok(()) };
+    let span = last.kind.parts().iter().find(|part| part.stage == start.name).and_then(|part| part.span);
+    let message = match last.name == start.name {
+        true => format!("stage `{}` is a part of itself", start.name),
+        false => format!("stage `{}` is a part of `{}`, which is a part of it", start.name, last.name),
+    };
+    let help = "name other stages, or leave this one out";
+    Err(StageIssue { code: Code::E0212, ..StageIssue::new(message, span).help(help) })
+}
