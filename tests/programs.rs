@@ -22,7 +22,8 @@ const RECORDED: [&str; 4] =
 #[test]
 fn mnist_calls_the_library_by_recorded_algorithms() {
     let text = explain(&[&["graphs/mnist.ron"], &RECORDED[..]].concat());
-    assert!(text.contains("matmul f32 128x784 @ 784x256 + bias, relu"), "{text}");
+    assert!(text.contains("matmul f32 1000x784 @ 784x256 + bias, relu"), "{text}");
+    assert!(text.contains("variant sliced (of library | sliced)"), "{text}");
     assert!(text.contains("algorithm: id ") && !text.contains("algorithm: tuned on device"), "{text}");
     expect_file!["golden/programs_mnist.txt"].assert_eq(&text);
 }

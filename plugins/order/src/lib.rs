@@ -13,6 +13,7 @@ mod searchsorted;
 mod select;
 mod sort;
 mod sort_block;
+mod sort_entry;
 mod sort_gpu;
 mod sort_merge;
 mod sort_rows;

@@ -4,8 +4,9 @@
 //! that fit, and sorted runs are merged pairwise ([`crate::sort_merge`]).
 
 use crate::axis::dtype;
-use crate::rank_words::{Order, high_of, high_rank, low_of, low_rank};
-use crate::sort_block::{Block, Entries, first_at, index_at, loaded_place, second_at};
+use crate::rank_words::Order;
+use crate::sort_block::{Entries, first_at, index_at, loaded_place, second_at};
+use crate::sort_entry::{Sort, fetch, write, write_none};
 use crate::sort_merge::{merge_rows, merge_runs};
 use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
@@ -22,25 +23,6 @@ const SHORT_CAPACITY: usize = 1024;
 const THREADS: usize = 256;
 /// Entries in the workspace: enough to keep a device busy, and few enough for its cache.
 const ENTRIES: usize = 1 << 22;
-
-/// The parameters of a sort. The first `count` of each row are written. In a shorter row, the rest is the number that
-/// comes last and the index -1.
-#[derive(Clone, Copy, Debug)]
-pub struct Sort {
-    /// What comes first.
-    pub order: Order,
-    /// Elements of a row, and those that are written.
-    pub n: usize,
-    pub count: usize,
-    /// The entries of a block.
-    pub shape: Shape,
-    /// Bytes of the integers that represent elements.
-    size: usize,
-    /// Threads of a warp.
-    plane: usize,
-    /// Entries per run, a power of two.
-    pub run: usize,
-}
 
 /// The launches that sort the rows of a call's operand and write the first `count` of each, with their indices.
 pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, device: &DeviceModel) -> GpuKernel {
@@ -133,21 +115,6 @@ impl Sort {
             launches.push(self.last_merge(first, n_rows, run, half(from)));
         }
         GpuKernel { workspace_bytes: 2 * (4 * n_words).next_multiple_of(WORKSPACE_ALIGNMENT), launches }
-    }
-
-    /// The entries of a block.
-    fn block(self) -> Block {
-        let Shape { capacity, is_wide, threads } = self.shape;
-        Block { threads, each: capacity / threads, run: self.run, is_wide, plane: self.plane }
-    }
-
-    /// Words of an entry in the workspace.
-    pub fn n_planes(self) -> usize {
-        if self.shape.is_wide { 3 } else { 2 }
-    }
-
-    fn n_runs(self) -> usize {
-        self.n.div_ceil(self.run)
     }
 
     fn runs(self, first: usize, n_rows: usize, to: GpuArgument) -> GpuLaunch {
@@ -306,70 +273,4 @@ fn sort_runs<T: Int>(x: &Array<T>, to: &mut Array<u32>, first: usize, n_rows: us
         }
         place += comptime!(spec.shape.threads);
     }
-}
-
-/// Loads an element into an entry of this thread; an entry without an element comes last.
-#[cube]
-fn fetch<T: Int>(
-    entries: &mut Entries,
-    #[comptime] own: usize,
-    x: &Array<T>,
-    point: usize,
-    index: usize,
-    is_element: bool,
-    #[comptime] spec: Sort,
-) {
-    let order = comptime!(spec.order);
-    let is_wide = comptime!(spec.shape.is_wide);
-    let block = comptime!(spec.block());
-    entries.put_last(own, block);
-    if is_element {
-        let low = if comptime!(is_wide) { u32::cast_from(x[2usize * point]) } else { u32::new(0) };
-        let high = if comptime!(is_wide) {
-            u32::cast_from(x[2usize * point + 1usize])
-        } else {
-            u32::cast_from(x[point])
-        };
-        let first = high_rank(high, low, order);
-        entries.put(own, first, low_rank(high, low, order), index as u32, block);
-    }
-}
-
-/// Writes the element of an entry, and its index.
-#[cube]
-pub fn write<T: Int>(
-    values: &mut Array<T>,
-    indices: &mut Array<u32>,
-    to: usize,
-    high: u32,
-    low: u32,
-    index: u32,
-    #[comptime] spec: Sort,
-) {
-    let order = comptime!(spec.order);
-    if comptime!(spec.shape.is_wide) {
-        values[2usize * to] = T::cast_from(low_of(high, low, order));
-        values[2usize * to + 1usize] = T::cast_from(high_of(high, order));
-    } else {
-        values[to] = T::cast_from(high_of(high, order));
-    }
-    indices[to] = index;
-}
-
-/// Writes the values for a missing element.
-#[cube]
-pub fn write_none<T: Int>(
-    values: &mut Array<T>,
-    indices: &mut Array<u32>,
-    to: usize,
-    #[comptime] spec: Sort,
-) {
-    let last = comptime!(spec.order.last());
-    if comptime!(spec.shape.is_wide) {
-        values[2usize * to] = T::cast_from(u32::new(comptime!(last[1] as i64)));
-        values[2usize * to + 1usize] = T::cast_from(u32::new(comptime!(last[0] as i64)));
-    } else {
-        values[to] = T::cast_from(u32::new(comptime!(last[0] as i64)));
-    }
-    indices[to] = u32::new(comptime!(i64::from(u32::MAX)));
 }

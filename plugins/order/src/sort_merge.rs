@@ -6,7 +6,7 @@
 // The macro of the kernel language makes an undocumented module of each function.
 #![allow(missing_docs)]
 
-use crate::sort_gpu::{Sort, write, write_none};
+use crate::sort_entry::{Sort, write, write_none};
 use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
 
