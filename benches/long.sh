@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly ALL=(malformed random onnx conformance gpt classifier_bn gru mnist_cnn houses recommender gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
+readonly ALL=(malformed random onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
 data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
 shift
 python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
@@ -29,6 +29,7 @@ gru() { trained gru 'loss <= 2.19' 1 2 3; }
 mnist_cnn() { trained mnist_cnn 'accuracy >= 0.992' 1 2 3; }
 houses() { trained houses 'loss <= 0.010605' 1 2 3 4 5; }
 recommender() { trained recommender 'ndcg >= 0.28303' 1 2 3; }
+hybrid() { predicted 1 2 3 4 5; }
 gpt_torch() { "$python" benches/gpt_torch.py "$data/text/tinyshakespeare.txt" 3; }
 gru_torch() { "$python" benches/gru_torch.py "$data/text/tinyshakespeare.txt" 3; }
 classifier_bn_torch() { "$python" benches/classifier_bn_torch.py "$data/mnist" 3; }
@@ -60,6 +61,35 @@ metric, comparison, limit = bound.split()
 mean = sum(values) / len(values)
 holds = mean <= float(limit) if comparison == "<=" else mean >= float(limit)
 print(f"mean {metric} {mean:.6g}, wanted {comparison} {limit}{'' if holds else ': FAILED'}")
+sys.exit(not holds)
+PYTHON
+}
+
+# predicted SEED…: trainings with predicted steps beside whole ones. Bounds for the mean gap of losses on the test rows and
+# for the share of steps without a backward pass, and for the time of all seeds together.
+predicted() {
+  local seed
+  : >"$work/tested"
+  for seed in "$@"; do
+    cargo run --quiet --release --bin engine -- run graphs/hybrid_trainer.ron --device "$device" --data-dir "$data" --quiet \
+      --set "seed=$seed" --report "$work/hybrid.json" >"$work/said" || return 1
+    "$python" - "$work/hybrid.json" "$seed" "$work/tested" <<'PYTHON' || return 1
+import json, sys
+report = json.load(open(sys.argv[1]))
+gap, share = (report["outputs"][name]["values"][0] for name in ("gap", "share"))
+stages = {stage["name"]: stage for stage in report["stages"]}
+times = [stages[name]["seconds"] for name in ("phases", "whole")]
+losses = [stages[name]["metrics"]["loss"] for name in ("test", "test_whole")]
+print("seed", sys.argv[2], "losses %.4f %.4f, gap %.4f, share %.3f, seconds %.2f %.2f" % (*losses, gap, share, *times))
+print(gap, share, *times, file=open(sys.argv[3], "a"))
+PYTHON
+  done
+  "$python" - "$work/tested" <<'PYTHON'
+import sys
+rows = [[float(word) for word in line.split()] for line in open(sys.argv[1])]
+gap, share, phases, whole = (sum(column) / len(rows) for column in zip(*rows))
+holds = gap <= 0.02 and share >= 0.3 and phases < whole
+print(f"mean gap {gap:.4f}, share {share:.3f}, seconds {phases:.2f} and {whole:.2f}{'' if holds else ': FAILED'}")
 sys.exit(not holds)
 PYTHON
 }

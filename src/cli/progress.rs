@@ -109,32 +109,32 @@ impl Progress {
             Event::CheckpointRead { path, step } => {
                 self.remark(&format!("resumed {} at step {step}", path.display()));
             }
-            Event::StageDone { report } => {
-                self.finish();
-                for path in std::mem::take(&mut self.saved) {
-                    self.remark(&format!("saved {}", path.display()));
-                }
-                if let Some(line) = self.last_epoch.take().filter(|_| self.quiet) {
-                    self.result(&line, true);
-                }
-                if let Some(end) = &report.end {
-                    self.training_ended(&report.name, end);
-                }
-                let each = match &*report.kind {
-                    "train" => "steps",
-                    "search" => "batches of queries",
-                    "generate" => "tokens",
-                    "repeat" => {
-                        return self.remark(&format!(
-                            "{}: {} trips, {:.2} s in all",
-                            report.name, report.steps, report.seconds
-                        ));
-                    }
-                    _ => return,
-                };
-                self.remark(&stage_line(report, each));
-            }
+            Event::StageDone { report } => self.stage_done(report),
         }
+    }
+
+    fn stage_done(&mut self, report: &StageReport) {
+        self.finish();
+        for path in std::mem::take(&mut self.saved) {
+            self.remark(&format!("saved {}", path.display()));
+        }
+        if let Some(line) = self.last_epoch.take().filter(|_| self.quiet) {
+            self.result(&line, true);
+        }
+        if let Some(end) = &report.end {
+            self.training_ended(&report.name, end);
+        }
+        let each = match &*report.kind {
+            "train" => "steps",
+            "search" => "batches of queries",
+            "generate" => "tokens",
+            "repeat" => {
+                let StageReport { name, steps, seconds, .. } = report;
+                return self.remark(&format!("{name}: {steps} trips, {seconds:.2} s in all"));
+            }
+            _ => return,
+        };
+        self.remark(&stage_line(report, each));
     }
 
     /// Removes the bar.

@@ -38,7 +38,7 @@ fn trainings(path: Option<&Path>) -> String {
     format!(
         r#""one": Train(data: "rows.train", batch: 8, epochs: 3, max_steps: 12, loss: "error", {checkpoint}
                 optimizer: Adam(lr: Cosine(start: 0.1)), evaluate: {evaluate}),
-            "two": Train(data: "rows.train", batch: 8, epochs: 3, loss: "other",
+            "two": Train(data: "rows.train", batch: 8, epochs: 3, loss: "other", {checkpoint}
                 optimizer: Momentum(lr: Plateau(start: 0.01, patience: 0)), evaluate: {evaluate},
                 monitor: Min("other")),"#
     )
@@ -157,10 +157,8 @@ fn a_resumed_repeat_ends_with_the_same_bits() {
     assert!(n_events > 30 && whole["n"].to_f64()[0] > 8.0, "{n_events}");
     for stop_at in 1..n_events {
         let (ended, ..) = run(None, stop_at);
-        assert!(
-            matches!(ended, Err(SessionError::Interrupted { checkpoint: Some(_) })),
-            "{stop_at}: {ended:?}"
-        );
+        let Err(SessionError::Interrupted { checkpoint }) = ended else { panic!("{stop_at}: {ended:?}") };
+        assert_eq!(checkpoint.as_ref(), Some(&path), "{stop_at}");
         let (ended, state, _) = run(Some(&path), usize::MAX);
         let found = courses(&ended.unwrap());
         assert!(state == whole, "stopped at {stop_at}: {state:?}");

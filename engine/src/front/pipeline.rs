@@ -141,8 +141,7 @@ fn read_pipeline(
         stages: vec![],
     };
     if let Some(value) = stages {
-        pipeline.stages = stages::read(value, &pipeline, (&scope, &dims, &functions), registry, diags);
-        stages::expect_parts(&pipeline, value.span, diags);
+        stages::add(value, &mut pipeline, (&scope, &dims, &functions), registry, diags);
     }
     Some(pipeline)
 }

@@ -1,7 +1,8 @@
 //! What a pipeline declares must go together. A reader of pipelines says so with places; this holds for pipelines that a
 //! program has put together, too.
 
-use super::{StageIssue, expect_parts};
+use super::StageIssue;
+use super::parts::expect_parts;
 use crate::diag::{Code, nearest};
 use crate::ir::{InputKind, NodeOp, Symbol, Value};
 use crate::pipeline::{ParamDecl, Pipeline, TrainStage, expect_match};

@@ -7,8 +7,10 @@ use engine_core::pipeline::{Pipeline, Stage};
 use indexmap::IndexMap;
 
 use super::error::SessionError;
-use super::stages::Progress;
 use crate::checkpoint::{Checkpoint, Cursor};
+
+/// The progress of a part of a stage, for a checkpoint.
+pub type Progress = IndexMap<String, String>;
 
 /// A checkpoint to resume from.
 pub(crate) struct Resume {

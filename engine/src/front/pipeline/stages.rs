@@ -27,12 +27,12 @@ pub use reader::StageReader;
 use super::dims::Dims;
 use super::functions::Functions;
 use super::scope::Scope;
-use crate::diag::{Code, Diagnostics, Span};
+use crate::diag::{Code, Diagnostics};
 use crate::front::fields::report_unknown;
 use crate::front::{Ron, entries};
 use crate::op::{Form, Registry};
 use crate::pipeline::{Pipeline, Stage, StageIssue};
-use crate::stage;
+use crate::stage::expect_parts;
 use std::collections::HashSet;
 
 impl Form for StageForm {
@@ -57,8 +57,27 @@ impl Form for StageForm {
     }
 }
 
+/// Reads `stages: {…}` into a pipeline whose graph is complete, and reports parts of stages that cannot be.
+pub(super) fn add(
+    value: &Ron,
+    pipeline: &mut Pipeline,
+    context: (&Scope, &Dims, &Functions),
+    registry: &Registry,
+    diags: &mut Diagnostics,
+) {
+    pipeline.stages = read(value, pipeline, context, registry, diags);
+    // Without errors, every declared stage is there.
+    if diags.has_errors() {
+        return;
+    }
+    if let Err(StageIssue { code, message, span, help }) = expect_parts(pipeline) {
+        let diagnostic = diags.error(code, span.unwrap_or(value.span), message);
+        help.into_iter().for_each(|help| _ = diagnostic.help(help));
+    }
+}
+
 /// Reads `stages: {…}` of a pipeline whose graph is complete. Warns of nodes that no stage uses.
-pub(super) fn read(
+fn read(
     value: &Ron,
     pipeline: &Pipeline,
     (scope, dims, functions): (&Scope, &Dims, &Functions),
@@ -77,17 +96,6 @@ pub(super) fn read(
         stages.iter().for_each(|stage| reader.rehearse(stage));
     }
     stages
-}
-
-/// Reports parts of stages that cannot be. Without errors before, every declared stage is there.
-pub(super) fn expect_parts(pipeline: &Pipeline, span: Span, diags: &mut Diagnostics) {
-    if diags.has_errors() {
-        return;
-    }
-    if let Err(StageIssue { code, message, span: place, help }) = stage::expect_parts(pipeline) {
-        let diagnostic = diags.error(code, place.unwrap_or(span), message);
-        help.into_iter().for_each(|help| _ = diagnostic.help(help));
-    }
 }
 
 /// The form that a stage names by its first word.

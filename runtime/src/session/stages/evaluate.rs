@@ -11,7 +11,8 @@ use indexmap::IndexMap;
 
 use super::batch_steps::BatchSteps;
 use super::part::Part;
-use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
+use super::runnable::{Checking, Compiling, Runnable, Steps};
+use super::stage_run::{StageRun, Stopped};
 use crate::session::batches::Batches;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, report_kept};

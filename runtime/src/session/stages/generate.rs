@@ -14,7 +14,8 @@ use engine_core::pipeline::{GenerateStage, Pipeline};
 use engine_core::stage::generation;
 use indexmap::IndexMap;
 
-use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
+use super::runnable::{Checking, Compiling, Runnable};
+use super::stage_run::{StageRun, Stopped};
 use crate::data::results;
 use crate::data::source::DataSet;
 use crate::data::tokenizer::{Tokenizer, TokenizerError, TokenizerFact};

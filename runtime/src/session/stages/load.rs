@@ -6,7 +6,8 @@ use std::time::Instant;
 use engine_core::ir::Symbol;
 use engine_core::pipeline::{LoadStage, ParamDecl};
 
-use super::runnable::{Checking, Runnable, StageRun, Stopped};
+use super::runnable::{Checking, Runnable};
+use super::stage_run::{StageRun, Stopped};
 use crate::checkpoint::TensorType;
 use crate::session::error::SessionError;
 use crate::session::event::Event;

@@ -11,10 +11,13 @@ mod run;
 mod runnable;
 mod save;
 mod search;
+mod stage_run;
 mod train;
 
-pub use part::{Part, Progress};
-pub use runnable::{Checking, Compiling, Runnable, Shapes, StageRun, Steps, Stopped};
+pub use super::resume::Progress;
+pub use part::Part;
+pub use runnable::{Checking, Compiling, Runnable, Shapes, Steps};
+pub use stage_run::{StageRun, Stopped};
 pub use train::StepLoop;
 
 use std::any::Any;

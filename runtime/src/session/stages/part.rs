@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use engine_core::ir::Symbol;
 use engine_core::pipeline::Stage;
-use indexmap::IndexMap;
 
-use super::runnable::{StageRun, Stopped};
+use super::stage_run::{StageRun, Stopped};
 use crate::session::error::SessionError;
 use crate::session::report::StageReport;
-
-/// The progress of a part, for a checkpoint.
-pub type Progress = IndexMap<String, String>;
+use crate::session::resume::Progress;
 
 /// A stage that is a part of a `Repeat`. The runs that its methods get are those of the `Repeat`.
 pub trait Part {

@@ -6,7 +6,8 @@ use engine_core::pipeline::PredictStage;
 use engine_core::stage;
 use indexmap::IndexMap;
 
-use super::runnable::{Checking, Compiling, Runnable, StageRun, Stopped};
+use super::runnable::{Checking, Compiling, Runnable};
+use super::stage_run::{StageRun, Stopped};
 use crate::session::error::{SessionError, StageFault};
 use crate::session::plan::Request;
 use crate::session::report::StageReport;

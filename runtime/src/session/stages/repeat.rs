@@ -1,21 +1,22 @@
 //! `Repeat` stages: their parts in turn, trip by trip.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use engine_core::ir::Symbol;
 use engine_core::pipeline::{Mode, PartDecl, RepeatStage};
 use engine_core::stage;
 
-use super::part::{Part, Progress};
-use super::runnable::{Checking, Runnable, StageRun, Stopped};
+use super::part::Part;
+use super::runnable::{Checking, Runnable};
+use super::stage_run::{StageRun, Stopped};
 use crate::session::Session;
 use crate::session::error::SessionError;
 use crate::session::event::Event;
 use crate::session::plan::Request;
 use crate::session::prepared::Inference;
 use crate::session::report::{MemoryReport, StageReport};
-use crate::session::resume::Resume;
+use crate::session::resume::{Progress, Resume};
 
 impl Runnable for RepeatStage {
     fn run(&self, mut run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
@@ -55,7 +56,12 @@ fn run_whole(stage: &RepeatStage, run: &mut StageRun<'_, '_>) -> Result<Option<S
         repeat.restore(run, resume)?;
     }
     (run.tell)(&Event::StageStarted { stage: run.name, kind: "repeat", n_steps: stage.times as u64 });
-    let ended = repeat.trip(run);
+    let mut ended = repeat.trip(run);
+    if let Err(stopped) = &mut ended
+        && let SessionError::Interrupted { checkpoint: checkpoint @ None } = &mut *stopped.error
+    {
+        *checkpoint = Some(repeat.interrupt(run)?);
+    }
     let report = repeat.conclude(run, ended.is_ok());
     match ended {
         Ok(()) => report,
@@ -185,7 +191,19 @@ impl Repeat {
         self.progress().into_iter().for_each(|(name, progress)| session.parts.note(&name, progress));
     }
 
-    fn run_trips(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
+    /// Saves the state of a run that is interrupted between steps of trainings, and says where.
+    fn interrupt(&self, run: &mut StageRun<'_, '_>) -> Result<PathBuf, SessionError> {
+        self.note_progress(run.session);
+        let declared = self.checkpoint().map(Path::to_path_buf);
+        let path = declared.unwrap_or_else(|| run.session.interrupted_path());
+        run.session.write_checkpoint(&path, &run.session.checkpoint()?)?;
+        (run.tell)(&Event::CheckpointWritten { path: &path });
+        Ok(path)
+    }
+}
+
+impl Part for Repeat {
+    fn trip(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
         while self.trip < self.times && self.has_ended() != Some(true) {
             while self.place < self.turns.len() {
                 self.run_part(run)?;
@@ -198,23 +216,6 @@ impl Repeat {
         }
         self.trip = 0;
         Ok(())
-    }
-}
-
-impl Part for Repeat {
-    fn trip(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
-        let ended = self.run_trips(run);
-        match ended.as_ref().map_err(|stopped| &*stopped.error) {
-            Err(SessionError::Interrupted { checkpoint: None }) => {
-                self.note_progress(run.session);
-                let declared = self.checkpoint().map(Path::to_path_buf);
-                let path = declared.unwrap_or_else(|| run.session.interrupted_path());
-                run.session.write_checkpoint(&path, &run.session.checkpoint()?)?;
-                (run.tell)(&Event::CheckpointWritten { path: &path });
-                Err(SessionError::Interrupted { checkpoint: Some(path) }.into())
-            }
-            _ => ended,
-        }
     }
 
     fn has_ended(&self) -> Option<bool> {

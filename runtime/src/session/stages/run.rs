@@ -10,8 +10,9 @@ use engine_core::stage;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-use super::part::{Part, Progress};
-use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
+use super::part::Part;
+use super::runnable::{Checking, Compiling, Runnable, Steps};
+use super::stage_run::{StageRun, Stopped};
 use crate::data::source::DataSet;
 use crate::device::{KernelTime, RunError};
 use crate::session::Session;
@@ -22,6 +23,7 @@ use crate::session::inference::{missing, unfit};
 use crate::session::plan::Request;
 use crate::session::prepared::Inference;
 use crate::session::report::StageReport;
+use crate::session::resume::Progress;
 use crate::session::trace::traced_run;
 use crate::tensor::HostTensor;
 

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use engine_core::compile::Compiled;
 use engine_core::ir::Symbol;
@@ -13,17 +12,16 @@ use engine_core::stage::{SplitShape, StageIssue};
 use indexmap::IndexMap;
 
 use super::part::{Again, Part};
+use super::stage_run::{StageRun, Stopped};
 use crate::data::source::DataSet;
 use crate::device::{KernelTime, RunError};
 use crate::files::Format;
+use crate::session::Session;
 use crate::session::compiling::CompilingPlanner;
 use crate::session::error::{SessionError, StageFault};
 use crate::session::plan::Request;
-use crate::session::report::{OutputReport, StageReport};
+use crate::session::report::StageReport;
 use crate::session::resident::split_shape;
-use crate::session::resume::Resume;
-use crate::session::{Session, Subscriber};
-use crate::tensor::HostTensor;
 
 /// A stage that a session can run.
 pub trait Runnable: StageKind {
@@ -183,51 +181,5 @@ impl Compiling<'_> {
     pub fn compile(&self, request: &Request) -> Result<Option<Compiled>, SessionError> {
         let stage = self.planner.compile(request).map_err(|fault| SessionError::plan(self.name, fault))?;
         Ok(Some(stage.compiled))
-    }
-}
-
-/// One run of a stage.
-pub struct StageRun<'r, 's> {
-    /// The session, with parameters, data and device.
-    pub session: &'r mut Session,
-    /// The stage's name.
-    pub name: &'r Symbol,
-    /// Receives events.
-    pub tell: &'r mut Subscriber<'s>,
-    /// The checkpoint to resume from.
-    pub(crate) resume: Option<Resume>,
-    /// The results of the run.
-    pub(crate) outputs: &'r mut IndexMap<String, OutputReport>,
-}
-
-impl StageRun<'_, '_> {
-    /// Adds results to the report of the run.
-    pub fn add_outputs(&mut self, outputs: &IndexMap<String, HostTensor>) {
-        self.outputs.extend(outputs.iter().map(|(name, tensor)| (name.clone(), tensor.into())));
-    }
-
-    /// The report of a stage that takes no steps.
-    pub fn report(&self, kind: &str, start: Instant) -> StageReport {
-        StageReport {
-            name: self.name.to_string(),
-            kind: kind.to_string(),
-            seconds: start.elapsed().as_secs_f64(),
-            ..StageReport::default()
-        }
-    }
-}
-
-/// A stage that did not end.
-#[derive(Debug)]
-pub struct Stopped {
-    /// Why.
-    pub error: Box<SessionError>,
-    /// The report so far.
-    pub report: Option<Box<StageReport>>,
-}
-
-impl From<SessionError> for Stopped {
-    fn from(error: SessionError) -> Self {
-        Stopped { error: Box::new(error), report: None }
     }
 }

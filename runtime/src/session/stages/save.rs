@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use engine_core::pipeline::SaveStage;
 
-use super::runnable::{Runnable, StageRun, Stopped};
+use super::runnable::Runnable;
+use super::stage_run::{StageRun, Stopped};
 use crate::checkpoint::{ARCHIVE, CHECKPOINT, is_archive};
 use crate::files::Format;
 use crate::session::event::Event;

@@ -11,7 +11,8 @@ use engine_core::plan::{Place, Plan};
 use engine_core::stage::{self, search_extents};
 use indexmap::IndexMap;
 
-use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
+use super::runnable::{Checking, Compiling, Runnable, Steps};
+use super::stage_run::{StageRun, Stopped};
 use crate::data::results;
 use crate::device::{DeviceBuffer, Executable, KernelTime, RunError};
 use crate::files::Format;

@@ -7,6 +7,7 @@ mod part;
 mod rates;
 mod saving;
 mod step_loop;
+mod turn;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use engine_core::stage::{self, ScaleStates, SplitShape, monitored};
 use super::batch_steps::BatchSteps;
 use super::evaluate;
 use super::part::Part;
-use super::runnable::{Checking, Compiling, Runnable, StageRun, Steps, Stopped};
+use super::runnable::{Checking, Compiling, Runnable, Steps};
+use super::stage_run::{StageRun, Stopped};
 use crate::checkpoint::{CHECKPOINT, Checkpoint, CheckpointError};
 use crate::files::Format;
 use crate::session::background::Task;
@@ -37,8 +39,8 @@ use crate::session::resume::Resume;
 use crate::session::rows::DataInputs;
 use crate::session::{Session, Subscriber};
 use best::Best;
-use part::{TrainPart, Turn};
 use rates::Rates;
+use turn::Turn;
 
 pub use step_loop::StepLoop;
 
@@ -56,8 +58,7 @@ impl Runnable for TrainStage {
         name: &Symbol,
         steps: Option<u64>,
     ) -> Result<Box<dyn Part>, SessionError> {
-        let training = Training::begin(run.session, name, self, None, run.tell)?;
-        Ok(Box::new(TrainPart::new(run.session, training, steps)?))
+        Training::begin(run.session, name, self, None, run.tell)?.into_part(run.session, steps)
     }
 
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {

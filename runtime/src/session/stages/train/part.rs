@@ -7,23 +7,16 @@ use engine_core::ir::Symbol;
 use engine_core::stage::ScaleStates;
 
 use super::Training;
+use super::turn::Turn;
 use crate::session::Session;
 use crate::session::error::SessionError;
 use crate::session::event::report_kept;
 use crate::session::report::StageReport;
-use crate::session::stages::part::{Part, Progress};
-use crate::session::stages::runnable::{StageRun, Stopped};
+use crate::session::resume::Progress;
+use crate::session::stages::part::Part;
+use crate::session::stages::stage_run::{StageRun, Stopped};
 
-/// Where a training stands between and within trips.
-#[derive(Clone, Debug)]
-pub(super) struct Turn {
-    /// The step at which the trip ends; none between trips.
-    goal: Option<u64>,
-    /// Between trips: the states of one element that other trainings use under the same names.
-    parked: Vec<(Symbol, [u8; 4])>,
-}
-
-pub(super) struct TrainPart {
+struct TrainPart {
     training: Training,
     /// The steps of a trip; by default, those to the end of an epoch.
     steps: Option<u64>,
@@ -31,15 +24,6 @@ pub(super) struct TrainPart {
 }
 
 impl TrainPart {
-    pub(super) fn new(
-        session: &Session,
-        mut training: Training,
-        steps: Option<u64>,
-    ) -> Result<TrainPart, SessionError> {
-        training.park(session)?;
-        Ok(TrainPart { training, steps, seconds: Duration::ZERO })
-    }
-
     /// The step at which the trip ends.
     fn goal(&self) -> u64 {
         let Training { step, n_steps, batches, .. } = &self.training;
@@ -50,6 +34,16 @@ impl TrainPart {
 }
 
 impl Training {
+    /// The training as a part that takes so many steps in a trip.
+    pub(super) fn into_part(
+        mut self,
+        session: &Session,
+        steps: Option<u64>,
+    ) -> Result<Box<dyn Part>, SessionError> {
+        self.park(session)?;
+        Ok(Box::new(TrainPart { training: self, steps, seconds: Duration::ZERO }))
+    }
+
     /// States that other trainings use under the same names: sums, and the factor of the loss.
     fn shared(&self) -> Vec<Symbol> {
         let sums = self.batches.sums.iter().map(|sum| &sum.state);
