@@ -1,7 +1,7 @@
 //! Fourier transforms on a GPU: a launch for the roots of unity, and one for each pass.
 //!
-//! Passes are those of [`super::host`], with a thread for each sum. They go back and forth between the workspace and the
-//! result.
+//! Passes are those of [`super::host`]. A thread makes four sums of four numbers, or one sum of another radix. Passes go
+//! back and forth between the workspace and the result.
 
 use super::lines::{radices, rows};
 use engine_core::cubecl;
@@ -21,8 +21,8 @@ const RESULT: GpuArgument = GpuArgument::Output(0, View::Elements);
 /// The launches of a call.
 pub fn launches(call: &KernelCall, device: &DeviceModel) -> GpuKernel {
     let (dtype, (n_rows, n)) = (call.inputs[0].dtype, rows(&call.inputs[0]));
-    let radices = radices(n, &[8, 4])
-        .unwrap_or_else(|| engine_core::bug!("the type rule let {n} complex numbers pass"));
+    let radices =
+        radices(n, &[4]).unwrap_or_else(|| engine_core::bug!("the type rule let {n} complex numbers pass"));
     let threads = THREADS.min(device.most_threads);
     let part = |start: usize, count: usize| GpuArgument::Workspace { start, n_elements: 2 * count, dtype };
     let roots_bytes = (2 * n * dtype.size()).next_multiple_of(WORKSPACE_ALIGNMENT);
@@ -36,8 +36,14 @@ pub fn launches(call: &KernelCall, device: &DeviceModel) -> GpuKernel {
     let (mut from, mut done) = (INPUT, 1);
     for (number, &radix) in radices.iter().enumerate() {
         let to = if (radices.len() - number).is_multiple_of(2) { between } else { RESULT };
-        let scalars = vec![n_rows * n, n, done, radix];
-        all.push(launch("fft_pass", n_rows * n, vec![from, roots, to], scalars, pass_body(dtype)));
+        let operands = vec![from, roots, to];
+        all.push(match radix {
+            4 => {
+                let count = n_rows * n / 4;
+                launch("fft_pass_of_four", count, operands, vec![count, n, done], four_body(dtype))
+            }
+            _ => launch("fft_pass", n_rows * n, operands, vec![n_rows * n, n, done, radix], pass_body(dtype)),
+        });
         (from, done) = (to, done * radix);
     }
     let between_bytes = if radices.len() > 1 { 2 * n_rows * n * dtype.size() } else { 0 };
@@ -70,6 +76,22 @@ fn pass_body(dtype: DType) -> CubeBody {
 
 /// π in three parts, each of which is exact in `f32`.
 const PI: [f32; 3] = [std::f32::consts::PI, -8.742278e-8, -3.430249e-15];
+
+fn four_body(dtype: DType) -> CubeBody {
+    Arc::new(move |scope, given| {
+        let [count, n, done] = [0, 1, 2].map(|number| given.scalar(number));
+        match dtype {
+            DType::F64 => {
+                let [x, roots, y] = [0, 1, 2].map(|argument| given.array::<f64>(argument));
+                pass_of_four::expand::<f64>(scope, x, roots, y, count, n, done);
+            }
+            _ => {
+                let [x, roots, y] = [0, 1, 2].map(|argument| given.array::<f32>(argument));
+                pass_of_four::expand::<f32>(scope, x, roots, y, count, n, done);
+            }
+        }
+    })
+}
 
 /// Terms of the series of sine and cosine, enough for an eighth of a turn in double precision.
 const TERMS: usize = 9;
@@ -143,9 +165,52 @@ fn pass<F: Float>(
             im += a * s + b * c;
             j += 1usize;
         }
-        let root = 2usize * (p * k * stride);
-        let (c, s) = (roots[root], roots[root + 1usize]);
-        y[2usize * point] = re * c - im * s;
-        y[2usize * point + 1usize] = re * s + im * c;
+        put(y, 2usize * point, re, im, roots, p * k * stride);
     }
+}
+
+/// A pass of radix 4: two sums of two numbers each, then two of these.
+#[cube]
+fn pass_of_four<F: Float>(
+    x: &Array<F>,
+    roots: &Array<F>,
+    y: &mut Array<F>,
+    count: usize,
+    n: usize,
+    stride: usize,
+) {
+    let point = ABSOLUTE_POS;
+    if point < count {
+        let quarter = n / 4usize;
+        let place = point % quarter;
+        let row = 4usize * (point - place);
+        let (q, p) = (place % stride, place / stride);
+        let step = 2usize * quarter;
+        let from = 2usize * (row + place);
+        let (re0, im0) = (x[from], x[from + 1usize]);
+        let (re1, im1) = (x[from + step], x[from + step + 1usize]);
+        let (re2, im2) = (x[from + 2usize * step], x[from + 2usize * step + 1usize]);
+        let (re3, im3) = (x[from + 3usize * step], x[from + 3usize * step + 1usize]);
+        let sign = roots[step + 1usize];
+        let (even_re, even_im) = (re0 + re2, im0 + im2);
+        let (odd_re, odd_im) = (re1 + re3, im1 + im3);
+        let (left_re, left_im) = (re0 - re2, im0 - im2);
+        // ±i times the difference.
+        let right_re = sign * (im3 - im1);
+        let right_im = sign * (re1 - re3);
+        let to = 2usize * (row + q + 4usize * stride * p);
+        let root = p * stride;
+        put(y, to, even_re + odd_re, even_im + odd_im, roots, 0usize);
+        put(y, to + 2usize * stride, left_re + right_re, left_im + right_im, roots, root);
+        put(y, to + 4usize * stride, even_re - odd_re, even_im - odd_im, roots, 2usize * root);
+        put(y, to + 6usize * stride, left_re - right_re, left_im - right_im, roots, 3usize * root);
+    }
+}
+
+/// Writes a number times a root of unity. Times number 0, which is 1, it stays as it is.
+#[cube]
+fn put<F: Float>(y: &mut Array<F>, at: usize, re: F, im: F, roots: &Array<F>, root: usize) {
+    let (c, s) = (roots[2usize * root], roots[2usize * root + 1usize]);
+    y[at] = select(root == 0usize, re, re * c - im * s);
+    y[at + 1usize] = select(root == 0usize, im, re * s + im * c);
 }

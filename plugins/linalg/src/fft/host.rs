@@ -119,7 +119,10 @@ impl<T: Real> Plan<T> {
             };
             let twiddle = |k: usize| self.roots[p * k * done];
             match radix {
-                4 => self.of_four([0, 1, 2, 3].map(operand), [1, 2, 3].map(twiddle), [y_re, y_im]),
+                4 => {
+                    let twiddles = (p > 0).then(|| [1, 2, 3].map(twiddle));
+                    self.of_four([0, 1, 2, 3].map(operand), twiddles, [y_re, y_im]);
+                }
                 _ => {
                     let results = y_re.chunks_exact_mut(stride).zip(y_im.chunks_exact_mut(stride));
                     for (k, (re, im)) in results.enumerate() {
@@ -159,8 +162,8 @@ impl<T: Real> Plan<T> {
         }
     }
 
-    /// Four sums from four numbers, by two sums of two each.
-    fn of_four(&self, x: [Parts<T>; 4], twiddles: [[T; 2]; 3], [y_re, y_im]: PartsMut<T>) {
+    /// Four sums from four numbers, by two sums of two each. There may be no factors.
+    fn of_four(&self, x: [Parts<T>; 4], twiddles: Option<[[T; 2]; 3]>, [y_re, y_im]: PartsMut<T>) {
         let stride = x[0][0].len();
         let sign = self.roots[self.n / 4][1];
         let x = x.map(|[re, im]| [&re[..stride], &im[..stride]]);
@@ -173,9 +176,11 @@ impl<T: Real> Plan<T> {
             // ±i times the difference.
             let right = [-sign * right[1], sign * right[0]];
             [y0[q], z0[q]] = plus(even, odd);
-            [y1[q], z1[q]] = times(plus(left, right), twiddles[0]);
-            [y2[q], z2[q]] = times(minus(even, odd), twiddles[1]);
-            [y3[q], z3[q]] = times(minus(left, right), twiddles[2]);
+            let sums = [plus(left, right), minus(even, odd), minus(left, right)];
+            [[y1[q], z1[q]], [y2[q], z2[q]], [y3[q], z3[q]]] = match twiddles {
+                Some([a, b, c]) => [times(sums[0], a), times(sums[1], b), times(sums[2], c)],
+                None => sums,
+            };
         }
     }
 }
