@@ -132,7 +132,8 @@ fn a_draw_from_the_first_tokens_is_five_kernels() {
         scan [scan_sum]
         map [random shr cast add mul]
         row [sub lt or and select select reduce_max mul le lt and cast reduce_sum gather select]
-    "#]].assert_eq(&kernels.concat());
+    "#]]
+    .assert_eq(&kernels.concat());
 }
 
 /// Attention spelled out, with a causal mask.
