@@ -119,6 +119,23 @@ fn rotary_positions_are_applied_in_the_loads_of_attention() {
     check_attention(&computing("tiny_gpt.ron", "loss", &[("B", 4)], few, DeviceModel::H200));
 }
 
+/// The selection, the softmax, the running sum and the choice. Random numbers are a kernel of their own.
+#[test]
+fn a_draw_from_the_first_tokens_is_five_kernels() {
+    let compiled = running("gpt_sample.ron", "write", &Options::default()).0;
+    let draw = launched(&compiled).filter(|kernel| kernel.name.starts_with("drawn"));
+    let kernels: Vec<String> =
+        draw.map(|kernel| format!("{} [{}]\n", kernel.kind(), kernel.ops.join(" "))).collect();
+    expect![[r#"
+        kernel [topk_rows]
+        row [reduce_max sub exp reduce_sum div reduce_max mul ge gt lt and]
+        scan [scan_sum]
+        map [random shr cast add mul]
+        row [sub lt or and select select reduce_max mul le lt and cast reduce_sum gather select]
+    "#]]
+    .assert_eq(&kernels.concat());
+}
+
 /// Attention spelled out, with a causal mask.
 const SPELLED_OUT: &str = r#"(
   inputs: {"q": "f32[2, 64, 32]", "k": "f32[2, 64, 32]", "v": "f32[2, 64, 32]"},

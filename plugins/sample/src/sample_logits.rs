@@ -106,22 +106,24 @@ fn drawn(b: &mut Builder, call: &Lowering) -> Value {
     let logits = b.widen(call.inputs[0]);
     let last = b.ty(logits).rank() - 1;
     let drawn = checked(token_type(&[b.ty(logits).clone()], call.attrs));
-    let token = match call.attrs.float("temperature") == 0.0 || call.attrs.opt_int("top_k") == Some(1) {
-        true => {
-            let first = b.reduce(Monoid::ArgMax, logits, &[last]);
-            let rows: Vec<usize> = (0..last).collect();
-            b.broadcast_axes(first, &rows, &drawn.shape)
-        }
-        false => decided(b, logits, call, &drawn),
-    };
-    // The largest logit is finite if and only if there is a distribution. It is NaN if any logit is NaN.
-    let largest = b.reduce(Monoid::Max, logits, &[last]);
+    let (token, among) =
+        match call.attrs.float("temperature") == 0.0 || call.attrs.opt_int("top_k") == Some(1) {
+            true => {
+                let first = b.reduce(Monoid::ArgMax, logits, &[last]);
+                let rows: Vec<usize> = (0..last).collect();
+                (b.broadcast_axes(first, &rows, &drawn.shape), logits)
+            }
+            false => decided(b, logits, call, &drawn),
+        };
+    // The largest logit is finite if and only if there is a distribution. It is NaN if any logit is NaN, and it is among
+    // any number of the first ones.
+    let largest = b.reduce(Monoid::Max, among, &[last]);
     let largest = b.unreduce(largest, &[last], token);
     b.map(&[largest, token], |v| E::select(v[0].gt(f64::NEG_INFINITY) & v[0].lt(f64::INFINITY), v[1], -1i64))
 }
 
-/// The tokens that uniform numbers select.
-fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Value {
+/// The tokens that uniform numbers select, and the logits of the candidates.
+fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> (Value, Value) {
     let u = match call.inputs.get(1) {
         Some(&u) => u,
         None => b.random_uniform("uniform", &drawn.extents()),
@@ -129,18 +131,21 @@ fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Val
     let u = b.cast(u, b.dtype(logits));
     let candidates = candidates(b, logits, call.attrs);
     let nth = chosen(b, &candidates, u);
-    match candidates.tokens {
+    let token = match candidates.tokens {
         // Candidates are in order of tokens, so the number of a candidate is its token.
         None => nth,
         Some(tokens) => {
             let last = b.ty(tokens).rank() - 1;
             b.gather(tokens, nth, last, last)
         }
-    }
+    };
+    (token, candidates.logits)
 }
 
 /// The tokens that can be drawn.
 struct Candidates {
+    /// Their logits, […, n].
+    logits: Value,
     /// Cumulative weights of the candidates, […, n], and infinity for those that are cut away.
     cumulative: Value,
     /// The last of them that is finite, […].
@@ -176,7 +181,7 @@ fn candidates(b: &mut Builder, logits: Value, attrs: &Attrs) -> Candidates {
     let cumulative = b.map(&[kept, so_far], |v| E::select(v[0], v[1], f64::INFINITY));
     let ends = b.map(&[kept, so_far], |v| E::select(v[0], v[1], 0.0));
     let total = b.reduce(Monoid::Max, ends, &[last]);
-    Candidates { cumulative, total, tokens: Some(sorted[1]) }
+    Candidates { logits: sorted[0], cumulative, total, tokens: Some(sorted[1]) }
 }
 
 impl Candidates {
@@ -185,7 +190,7 @@ impl Candidates {
         let weights = weights(b, logits, attrs);
         let cumulative = cumulated(b, weights);
         let last = b.ty(cumulative).rank() - 1;
-        Candidates { cumulative, total: b.reduce(Monoid::Max, cumulative, &[last]), tokens }
+        Candidates { logits, cumulative, total: b.reduce(Monoid::Max, cumulative, &[last]), tokens }
     }
 }
 
