@@ -118,11 +118,12 @@ fn examples_of_ops_compute_the_same_results() {
         format!("{why}: {}\n", ops.join(", "))
     });
     expect![[r#"
-        335 examples
-        calls `cholesky`, which has no counterpart in ONNX: cholesky, qr
-        calls `lu_solve`, which has no counterpart in ONNX: inverse, lu_solve, solve
+        341 examples
+        calls `fft_rows`, which has no counterpart in ONNX: fft, fft_rows, ifft, irfft, rfft
+        calls `lu_panel`, which has no counterpart in ONNX: inverse, lu_panel, lu_solve, solve
         calls `orthogonal_rows`, which has no counterpart in ONNX: eigh, orthogonal_rows, svd
-        calls `solve_triangular`, which has no counterpart in ONNX: solve_triangular
+        calls `small_cholesky`, which has no counterpart in ONNX: cholesky, qr, small_cholesky
+        calls `small_triangular`, which has no counterpart in ONNX: small_triangular, solve_triangular
         calls `topk_rows`, which has no counterpart in ONNX: topk_rows
         computes `shl` of i32, which ONNX lacks: left_shift
         computes `shr` of i32, which ONNX lacks: right_shift
