@@ -6,18 +6,18 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 
-readonly ALL_PARTS=(checks verify training sanitizer speed products small vulkan vulkan_speed parity before_after)
+readonly ALL_PARTS=(checks conformance verify training sanitizer speed products small vulkan vulkan_speed parity before_after)
 
 pack() {
   set -e
   cd ..
   rm -rf .gpu
-  mkdir -p .gpu/mnist
+  mkdir -p .gpu/mnist .gpu/docs .gpu/tests/conformance
   cargo build --release --workspace --bin engine --bin my_plugin
   cp "${CARGO_TARGET_DIR:-target}"/release/{engine,my_plugin} .gpu/
-  cargo test --workspace --test gpu --test cases --test random --lib --no-run --message-format=json |
+  cargo test --workspace --test gpu --test cases --test conformance --test random --lib --no-run --message-format=json |
     python3 -c 'import json, shutil, sys
-names = {"gpu": "gpu_tests", "cases": "cases_tests", "random": "random_tests", "engine_runtime": "runtime_tests"}
+names = {"gpu": "gpu_tests", "cases": "cases_tests", "conformance": "conformance_tests", "random": "random_tests", "engine_runtime": "runtime_tests"}
 for line in sys.stdin:
     message = json.loads(line)
     name = message.get("target", {}).get("name")
@@ -26,6 +26,8 @@ for line in sys.stdin:
   strip .gpu/engine .gpu/my_plugin .gpu/*_tests
   xz -T0 .gpu/engine .gpu/my_plugin .gpu/*_tests
   cp -r graphs benches/ops benches/*.py benches/device_round.sh examples/plugin/smooth.ron .gpu/
+  cp tests/conformance/*.json .gpu/tests/conformance/
+  cp docs/conformance.md .gpu/docs/
   if [ -n "${PEERS_DIR:-}" ]; then cp "$PEERS_DIR"/*.py .gpu/; fi
   cp -L "${ENGINE_DATA_DIR:?a folder with mnist/ in it}"/mnist/*.gz .gpu/mnist/
   du -sh .gpu
@@ -401,6 +403,12 @@ on_both() {
     part "$device-$name" ./engine bench --device "$device" --warmup 2 --json "$@"
     cp "$work/$device-$name.log" "$work/on-$device/$name.json"
   done
+}
+
+# Every op beside the recorded results of other programs. The page gets the figures of this machine.
+conformance() {
+  UPDATE_EXPECT=1 CONFORMANCE=all PART_SECONDS=480 part conformance ./conformance_tests no_op
+  cp docs/conformance.md "$out/"
 }
 
 # docs/parity.md and docs/parity-nodes.md, made anew. That some rows are beyond tolerance, exit code 1, is what they tell, and

@@ -9,7 +9,7 @@ use engine::core::front::layers;
 use engine::core::ir::DType;
 use engine::runtime::device::{Device, DeviceKind};
 use error::Worst;
-use fixtures::{Case, Peer, peers};
+use fixtures::{Case, Peer, peers, place};
 use limits::{Limit, Table};
 use page::{Documented, Figure, Row, page, parse, step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ mod present;
 #[path = "conformance/trial.rs"]
 mod trial;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/conformance.md");
+const PAGE: &str = "docs/conformance.md";
 
 /// Part of an op's name; other ops are left out. For a look at one op.
 fn only() -> Option<String> {
@@ -101,11 +101,11 @@ fn no_op_is_further_from_its_peer_than_the_page_says() {
 
 /// Compares figures with the page, or writes it anew unless there are failures already.
 fn compare_with_page(rows: Vec<Row>, table: &Table, has_failed: bool) -> Vec<String> {
-    let known = std::fs::read_to_string(PAGE).unwrap_or_default();
+    let known = std::fs::read_to_string(place(PAGE)).unwrap_or_default();
     let documented = parse(&known);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         if !has_failed {
-            std::fs::write(PAGE, page(&rows, table, &documented)).unwrap();
+            std::fs::write(place(PAGE), page(&rows, table, &documented)).unwrap();
         }
         return vec![];
     }
@@ -260,4 +260,21 @@ fn as_documented(mut row: Row, documented: &Documented) -> Row {
         *devices = devices.keys().filter_map(|device| Some((device.clone(), known(device)?))).collect();
     }
     row
+}
+
+#[test]
+fn errors_that_grow_are_regressions() {
+    let figure = |forward, gradient| Figure { forward, gradient };
+    let row = |figure| Row {
+        op: "exp".into(),
+        peer: "torch.exp".into(),
+        n_cases: 1,
+        figures: BTreeMap::from([("f32".to_string(), BTreeMap::from([("cpu".to_string(), figure)]))]),
+    };
+    let key = || ("exp".to_string(), "f32".to_string(), "cpu".to_string());
+    let n = |now, then| regressions(&[row(now)], &Documented::from([(key(), then)])).len();
+    assert_eq!(n(figure(1.0, None), figure(0.0, None)), 0);
+    assert_eq!(n(figure(3.9, None), figure(2.0, None)), 0);
+    assert_eq!(n(figure(4.1, None), figure(2.0, None)), 1);
+    assert_eq!(n(figure(0.0, Some(1.1)), figure(0.0, Some(0.5))), 1);
 }

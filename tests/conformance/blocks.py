@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from peers import TRANSPOSED, WIDE, case, grid, inf, ints, nan, op, t, truths, write
+from peers import INTS, TRANSPOSED, WIDE, case, grid, inf, ints, more, nan, op, t, truths, write
 
 
 def whole(title, *operands, **more):
@@ -547,5 +547,33 @@ op(
 
 bernoulli = lambda x, u: (u < (2 * x).sigmoid()).double()
 op("sigmoid_bernoulli", "torch.sigmoid", bernoulli, case("given numbers", L, U, grad=False))
+
+# ---- Other types.
+
+for title, make, options in (
+    ("integers", ints, dict(types=INTS, grad=False)),
+    ("truth values", truths, dict(types=["bool"], grad=False)),
+):
+    more("kv_insert", case(title, make(2, 5, 3), make(2, 2, 3, seed=1), t(1, "i32"), **options))
+    more(
+        "pad",
+        case(
+            title,
+            make(1, 2, 4, 3),
+            call='pad($0, before=[0, 0, 2, 1], mode="reflect")',
+            reference=lambda x: F.pad(x.double(), (1, 1, 2, 2), mode="reflect").to(x.dtype),
+            **options,
+        ),
+    )
+    more(
+        "resize",
+        case(
+            title,
+            make(1, 2, 4, 3),
+            call="resize($0, size=[7, 5])",
+            reference=lambda x: F.interpolate(x.double(), (7, 5)).to(x.dtype),
+            **options,
+        ),
+    )
 
 write(__file__)

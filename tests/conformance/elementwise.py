@@ -4,7 +4,7 @@ import numpy
 import torch
 import torch.nn.functional as F
 
-from peers import BACKWARDS, FLOATS, INTS, TRANSPOSED, WIDE, case, grid, inf, ints, nan, op, t, truths, write
+from peers import BACKWARDS, FLOATS, INTS, TRANSPOSED, WIDE, case, grid, inf, ints, more, nan, op, t, truths, write
 
 SPECIAL = [nan, inf, -inf, 0.0, -0.0]
 LARGE = {"f32": 2.0**100, "f64": 2.0**1000, "f16": 2.0**15, "bf16": 2.0**100}
@@ -446,5 +446,29 @@ def small_floats():
 
 
 op("small_float", "torch.float8 types", None, *small_floats())
+
+# ---- Integers and truth values.
+
+SIGNED, UNSIGNED = ("i32", "i64"), ("u32", "u8")
+NEGATIVE = case("integers", ints(3, 4, low=-9), types=SIGNED, grad=False)
+POSITIVE = case("positive integers", ints(3, 4), types=UNSIGNED, grad=False)
+BITS = t([False, False, True, True], "bool"), t([False, True, False, True], "bool")
+more("abs sign square floor ceil trunc round relu relu6 relu_squared copy detach", NEGATIVE, POSITIVE)
+more("neg", NEGATIVE)
+more("clamp", case("integers", ints(3, 4, low=-9), types=SIGNED, grad=False, min=-2, max=3))
+more("clamp", case("positive integers", ints(3, 4), types=UNSIGNED, grad=False, min=2, max=5))
+more("hardtanh", case("integers", ints(3, 4, low=-9), types=SIGNED, grad=False, min_val=-2, max_val=3))
+more("threshold", case("integers", ints(3, 4, low=-9), types=SIGNED, grad=False, threshold=1, value=-5))
+more("copy detach", case("truth values", truths(2, 3), types=["bool"], grad=False))
+more("maximum minimum eq ne lt le gt ge apply_corrections", case("truth values", *BITS, types=["bool"], grad=False))
+more("where", case("truth values", truths(4), *BITS, types=["bool"], grad=False))
+more("apply_corrections", case("integers", ints(2, 3), ints(2, 3, seed=1), types=INTS, grad=False))
+more("addcmul", case("integers", ints(2, 3), ints(2, 3, seed=1), ints(3, seed=2), types=INTS, grad=False))
+more(
+    "div",
+    case("integers", ints(3, 4), ints(3, 4, low=1, seed=1), types=INTS, grad=False),
+    case("negative integers", ints(3, 4, low=-9), ints(3, 4, low=1, seed=1), types=SIGNED, grad=False),
+    reference=lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+)
 
 write(__file__)

@@ -2,6 +2,7 @@
 
 use engine::core::ir::DType;
 use serde_json::Value as Json;
+use std::path::PathBuf;
 
 /// One op beside its peer.
 pub struct Peer {
@@ -70,14 +71,22 @@ pub fn weight(i: usize, r: usize) -> f64 {
 
 /// The ops of all recordings, in the order of their files.
 pub fn peers() -> Vec<Peer> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
     let files = ["elementwise", "tensor", "reduce", "index", "blocks", "optim", "layers"];
-    let texts = files.map(|file| std::fs::read_to_string(format!("{folder}/{file}.json")).unwrap());
+    let texts = files.map(|file| read(&format!("tests/conformance/{file}.json")));
     texts
         .iter()
         .flat_map(|text| serde_json::from_str::<Vec<Json>>(text).unwrap())
         .map(|op| peer(&op))
         .collect()
+}
+
+/// The place of a file of the project. Cargo names its folder; on a machine without Cargo, it is the present one.
+pub fn place(path: &str) -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or(PathBuf::new(), PathBuf::from).join(path)
+}
+
+pub fn read(path: &str) -> String {
+    std::fs::read_to_string(place(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn peer(op: &Json) -> Peer {

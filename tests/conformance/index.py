@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from peers import FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, nan, op, t, truths, write
+from peers import FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, more, nan, op, t, truths, write
 
 B, T = grid(3, 4), grid(2, 3, 4)
 SPECIAL = t([[nan, inf, -inf], [0.0, -0.0, 1.5]])
@@ -493,5 +493,84 @@ op(
     ],
     case("no queries", grid(0, 4), grid(5, 4, seed=7), k=2, types=("f32", "f64")),
 )
+
+# ---- Other types.
+
+TRUTH = dict(types=["bool"], grad=False)
+WHOLE = dict(types=INTS, grad=False)
+ROWS = number([2, 0, 2], "i64")
+more("index_select", case("truth values", truths(3, 4), ROWS, **TRUTH))
+more("gather", case("truth values", truths(3, 4), number([[3, 3], [0, 1], [2, 2]], "i64"), **TRUTH))
+for title, x, options in (("integers", ints(2, 3, 4), WHOLE), ("truth values", truths(2, 3, 4), TRUTH)):
+    more("batch_gather", case(title, x, number([[2, 2], [0, 1]], "i64"), **options))
+    more("multi_index_gather", case(title, x, number([[2, 0], [1, 3]], "i64"), **options))
+    more("batch_gather_with_k", case(title, x, number([[2], [0]], "i64"), **options))
+    more(
+        "index",
+        case(
+            title,
+            x,
+            number([2, 0], "i64"),
+            call='index($0, $1, at=":, #")',
+            reference=lambda x, i: x[:, i],
+            **options,
+        ),
+    )
+for title, make, options in (("integers", ints, WHOLE), ("truth values", truths, TRUTH)):
+    more(
+        "index_put",
+        case(
+            title,
+            make(3, 4),
+            make(2, 4, seed=3),
+            number([2, 0], "i64"),
+            call="index_put($0, $1, $2)",
+            reference=lambda x, v, i: x.index_put((i,), v),
+            **options,
+        ),
+    )
+    more("paged_gather", case(title, make(4, 2, 3), TABLE, number([3, 1]), **options))
+    more("paged_scatter", case(title, make(4, 2, 3), TABLE, number([3, 0], "i64"), make(2, 3, seed=3), **options))
+more("scatter", case("truth values", truths(3, 4), TWICE, truths(3, 4, seed=3), **TRUTH))
+more("scatter", case("bytes", ints(3, 4), TWICE, ints(3, 4, seed=3), types=["u8"], grad=False))
+more("scatter_add", case("bytes", ints(3, 4), TWICE, ints(3, 4, seed=3), types=["u8"], grad=False))
+for word in ("sum", "prod", "amax", "amin"):
+    updates = ints(4, high=5, seed=3)
+    at = number([0, 0, 2, 0], "i64")
+    more("scatter_reduce", case(f"{word} of bytes", ints(4), at, updates, reduce=word, types=["u8", "u32"], grad=False))
+more(
+    "subtract_at_indices",
+    case(
+        "integers",
+        ints(3, 4, low=5),
+        number([1, 3, 0], "i64"),
+        ints(3, high=5, seed=3),
+        types=["i32", "i64"],
+        grad=False,
+    ),
+)
+more(
+    "one_hot",
+    case(
+        "other numbers",
+        number([[3, 0], [1, 1]], "i64"),
+        call="one_hot($0, classes=4, dtype=$T)",
+        reference=lambda i: F.one_hot(i, 4),
+        results=["T"],
+        **WHOLE,
+    ),
+)
+PLACES = dict(types=["bool"], grad=False, results=["bool", "i32"])
+more("sort sort_rows", case("truth values", truths(3, 6), **PLACES))
+more("topk topk_rows", case("truth values", truths(3, 6), k=3, **PLACES))
+more("argsort", case("truth values", truths(3, 6), types=["bool"], grad=False, results=["i32"]))
+more("sort_rows", case("integers", ints(3, 6), results=["T", "i32"], **WHOLE))
+more("topk_rows", case("integers", ints(3, 6), k=3, results=["T", "i32"], **WHOLE))
+DISTINCT = "T", torch.tensor([[5, 2, 9, 1, 7], [4, 8, 0, 3, 6]])
+more("kthvalue", case("integers", DISTINCT, k=2, results=["T", "i32"], **WHOLE))
+more("median", case("integers", DISTINCT, axis=1, results=["T", "i32"], **WHOLE))
+SORTED = "T", torch.tensor([1, 3, 3, 8])
+more("searchsorted", case("integers", SORTED, ints(5), results=["i32"], **WHOLE))
+more("bucketize", case("integers", ints(5), SORTED, results=["i32"], **WHOLE))
 
 write(__file__)

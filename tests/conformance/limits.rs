@@ -1,6 +1,6 @@
 //! The table of limits, known differences and ops without a peer: `tests/conformance/table.json`.
 
-use super::fixtures::{list, text};
+use super::fixtures::{list, read, text};
 use engine::core::ir::DType;
 use serde_json::Value as Json;
 
@@ -27,8 +27,7 @@ pub struct Table {
 
 impl Table {
     pub fn read() -> Table {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance/table.json");
-        let json: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let json: Json = serde_json::from_str(&read("tests/conformance/table.json")).unwrap();
         let difference = |json: &Json| (text(&json["op"]), text(&json["what"]));
         let alone = |json: &Json| (texts(&json["ops"]), text(&json["why"]));
         Table {

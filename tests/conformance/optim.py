@@ -5,7 +5,7 @@ A case is the first step of training, with state from before.
 
 import torch
 
-from peers import WIDE, case, grid, op, t, write
+from peers import WIDE, case, grid, more, op, t, write
 
 LR = t(0.125, "f32")
 P, G, M, S = grid(2, 3), grid(2, 3, seed=1), grid(2, 3, seed=2), grid(2, 3, low=0.25, seed=3)
@@ -133,5 +133,10 @@ op(
     case("plain", P, G, LR, M, S, grad=False, types=WIDE, whole=True),
     case("decay", P, G, LR, M, S, weight_decay=0.25, grad=False, types=WIDE, whole=True),
 )
+
+# ---- Halves.
+
+for names, state in (("sgd", []), ("momentum lion", [M]), ("adagrad", [S]), ("adam adamw lamb", [M, S])):
+    more(names, case("halves", P, G, LR, *state, types=["f16", "bf16"], grad=False, whole=True))
 
 write(__file__)

@@ -40,7 +40,14 @@ OPS = []
 
 def op(name, peer, reference, *cases):
     """Adds an op. A case is a function of `reference`, made by `case`."""
-    OPS.append({"op": name, "peer": peer, "cases": [made(name, reference) for made in cases]})
+    cases = [made(name, reference) for made in cases]
+    OPS.append({"op": name, "peer": peer, "reference": reference, "cases": cases})
+
+
+def more(names, *cases, reference=None):
+    """Adds cases to ops that are there, by their own peers unless the cases have others."""
+    for entry in [entry for entry in OPS if entry["op"] in names.split()]:
+        entry["cases"] += [made(entry["op"], reference or entry["reference"]) for made in cases]
 
 
 def t(values, dtype="T"):

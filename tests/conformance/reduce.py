@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from peers import FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, nan, op, t, truths, write
+from peers import FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, more, nan, op, t, truths, write
 
 HOLES = t([[1.0, nan, 2.0], [inf, 1.0, 0.5], [-inf, 0.5, -1.0], [inf, -inf, 0.0]])
 # Squares of these are within single precision.
@@ -243,7 +243,7 @@ def loss(name, peer, function, operands, *cases, reductions=REDUCTIONS):
 
 
 for name, function in (("cross_entropy", F.cross_entropy), ("nll_loss", F.nll_loss)):
-    more = (
+    further = (
         []
         if name == "nll_loss"
         else [
@@ -262,7 +262,7 @@ for name, function in (("cross_entropy", F.cross_entropy), ("nll_loss", F.nll_lo
         case("class weights", X, CLASSES, CLASS_WEIGHTS, grad=False, whole=True),
         case("the same class", X, t([1, 1, 1], "i32"), whole=True),
         case("transposed", grid(4, 3), CLASSES, view=TRANSPOSED, whole=True),
-        *more,
+        *further,
     )
 op(
     "cross_entropy_rows",
@@ -360,5 +360,62 @@ op(
     *[case(f"reduced: {word}", X, ROWS[1], PAIRS, margin=5.0, reduction=word, whole=True) for word in REDUCTIONS],
     case("transposed", grid(4, 3), ROWS[1], PAIRS, margin=5.0, view=TRANSPOSED, whole=True),
 )
+
+# ---- Other types.
+
+more("amax amin", case("truth values", truths(3, 4), axis=1, types=["bool"], grad=False))
+more(
+    "max min cummax cummin",
+    case("truth values", truths(3, 4), axis=1, types=["bool"], grad=False, results=["bool", "i32"]),
+    reference=None,
+)
+for name in ("argmax", "argmin"):
+    # PyTorch refuses truth values.
+    number = lambda x, axis, f=getattr(torch, name): f(x.int(), axis)
+    more(
+        name,
+        case(
+            "truth values",
+            truths(3, 4),
+            call=f"{name}($0, axis=1)",
+            reference=lambda x, f=number: f(x, 1),
+            types=["bool"],
+            grad=False,
+            results=["i32"],
+        ),
+    )
+for name in ("sum", "prod", "cumsum", "cumprod"):
+    function = getattr(torch, name)
+    for title, x, types, result in (
+        ("truth values", truths(3, 4), ["bool"], "i32"),
+        ("bytes", ints(3, 4, high=3), ["u8"], "T"),
+    ):
+        more(
+            name,
+            case(
+                title,
+                x,
+                call=f"{name}($0, axis=1)",
+                reference=lambda x, f=function: f(x, 1),
+                types=types,
+                grad=False,
+                results=[result],
+            ),
+        )
+for title, x, types in (("truth values", truths(3, 4), ["bool"]), ("integers", ints(3, 4), INTS)):
+    more(
+        "mean",
+        case(
+            title,
+            x,
+            call="mean($0, axis=1)",
+            reference=lambda x: x.double().mean(1),
+            types=types,
+            grad=False,
+            results=["f32"],
+        ),
+    )
+more("statistics", case("of other floats", grid(3, 5), grad=False, whole=True, types=["f64", "f16", "bf16"]))
+more("bincount", case("other numbers", ints(3, 7, high=5), bins=6, types=["u32", "u8"], grad=False, results=["i32"]))
 
 write(__file__)

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from peers import BACKWARDS, FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, nan, op, t, truths, write
+from peers import BACKWARDS, FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, more, nan, op, t, truths, write
 
 SPECIAL = t([[nan, inf, -inf], [0.0, -0.0, 1.5]])
 
@@ -439,6 +439,72 @@ op(
     whole("biases", *cell(4, 2)),
     whole("no biases", *cell(4, 2)[:-2]),
     whole("one row", *cell(4, 2, 1)),
+)
+
+# ---- Other types.
+
+TRUTH = dict(types=["bool"], grad=False)
+WHOLE = dict(types=INTS, grad=False)
+more("concat stack", case("truth values", truths(2, 3), truths(2, 3, seed=1), **TRUTH))
+for dtype, types in (("bool", ["bool"]), ("T", ["u8", "i64", "u32"])):
+    for name, fill in (("zeros", 0), ("ones", 1)):
+        more(
+            name,
+            case(
+                f"of {dtype}",
+                call=f"{name}(shape=[2, 3], dtype=$T)",
+                reference=lambda fill=fill: torch.full((2, 3), float(fill)),
+                results=[dtype],
+                types=types,
+                grad=False,
+            ),
+        )
+    more(
+        "eye",
+        case(
+            f"of {dtype}",
+            call="eye(n=3, dtype=$T)",
+            reference=lambda: torch.eye(3),
+            results=[dtype],
+            types=types,
+            grad=False,
+        ),
+    )
+more(
+    "iota",
+    case(
+        "of floats",
+        call="iota(shape=[2, 3], axis=1, dtype=$T)",
+        reference=lambda: torch.arange(3.0).expand(2, 3),
+        grad=False,
+    ),
+)
+more(
+    "meshgrid",
+    case(
+        "integers",
+        ints(2),
+        ints(3),
+        call="meshgrid($0, $1)",
+        reference=lambda x, y: torch.meshgrid(x, y, indexing="ij"),
+        **WHOLE,
+    ),
+)
+more("ring_push", case("integers", ints(3, 4), ints(4, seed=1), t(2, "i32"), results=["T", "i32"], **WHOLE))
+more("matmul", case("bytes", ints(2, 3, high=5), ints(3, 4, high=5), types=["u8"], grad=False))
+more("mm gemm linear", case("integers", ints(2, 3, high=5), ints(3, 4, high=5, seed=1), **WHOLE))
+more("addmm", case("integers", ints(4), ints(2, 3, high=5), ints(3, 4, high=5, seed=1), alpha=1, beta=1, **WHOLE))
+more("weighted_sum", case("integers", ints(2, 3, high=3), ints(2, 3, 4, high=5, seed=1), **WHOLE))
+more(
+    "einsum",
+    case(
+        "integers",
+        ints(2, 3, high=5),
+        ints(3, 4, high=5, seed=1),
+        call="einsum($0, $1, equation='ij,jk->ik')",
+        reference=lambda x, y: torch.einsum("ij,jk->ik", x, y),
+        **WHOLE,
+    ),
 )
 
 write(__file__)
