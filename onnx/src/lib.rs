@@ -18,6 +18,7 @@ mod functions;
 mod grid;
 mod inline;
 mod known;
+mod linear_attention;
 mod literal;
 mod loops;
 mod model;

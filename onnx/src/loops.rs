@@ -1,4 +1,5 @@
-//! Loops. Short ones are written out (`regions`); of all others, the body becomes a function, which the pipeline calls for each trip.
+//! Loops. Short ones are written out (`regions`). The body of all others becomes a function, which the pipeline calls for
+//! each trip.
 //!
 //! A loop whose number of trips is known visits the numbers of the trips, or a sequence (`over=0`). All others end by a
 //! result of the function (`until=…`).
@@ -27,14 +28,14 @@ const MOST_TRIPS: i64 = i32::MAX as i64;
 
 /// A tensor of the pipeline.
 #[derive(Clone)]
-struct Tensor {
+pub(crate) struct Tensor {
     name: String,
     ty: Type,
     narrow: Option<&'static Narrow>,
 }
 
 /// A trip of a loop while it is translated.
-struct Trip<'n> {
+pub(crate) struct Trip<'n> {
     node: &'n Node,
     mark: Mark,
     /// The values that the first trip is given.
@@ -69,7 +70,7 @@ impl Tensor {
 
 impl<'n> Trip<'n> {
     /// Begins a trip, which is given the values of these names, under names like those of the inputs of the body.
-    fn begin(
+    pub(crate) fn begin(
         of: &mut Translation,
         node: &'n Node,
         (names, inputs): (&[String], &[ValueInfoProto]),
@@ -93,7 +94,7 @@ impl<'n> Trip<'n> {
     }
 
     /// The results of the body as tensors. The first are handed on, and keep their types.
-    fn results(&self, of: &mut Translation, found: Vec<Item>) -> Result<Vec<Tensor>, Diagnostic> {
+    pub(crate) fn results(&self, of: &mut Translation, found: Vec<Item>) -> Result<Vec<Tensor>, Diagnostic> {
         let mut results = vec![];
         for (at, item) in found.into_iter().enumerate() {
             let result = Tensor::of(of, self.label(at), item)?;
@@ -106,11 +107,22 @@ impl<'n> Trip<'n> {
                     before.ty,
                     result.ty
                 );
-                return Err(self.node.fault(&fact));
+                let help = "values that a loop hands on keep their type; up to 4,096 trips of a known number are written out";
+                return Err(self.node.refused(&fact, help));
             }
             results.push(result);
         }
         Ok(results)
+    }
+
+    /// The name of a value that a trip is given.
+    pub(crate) fn carried_name(&self, at: usize) -> String {
+        self.carried[at].name.clone()
+    }
+
+    /// The name of the position that a trip visits.
+    pub(crate) fn visited_name(&self) -> String {
+        self.visited.name.clone()
     }
 
     /// The name of a result.
@@ -148,7 +160,7 @@ impl<'n> Trip<'n> {
     }
 
     /// A loop of n trips. Returns what the last trip hands on, and the rows of all trips.
-    fn counted(
+    pub(crate) fn counted(
         self,
         of: &mut Translation,
         results: Vec<Tensor>,
@@ -269,7 +281,10 @@ fn ended(
 ) -> Result<Vec<Item>, Diagnostic> {
     let (node, n_carried) = (trip.node, trip.carried.len());
     if node.outputs.iter().skip(n_carried).any(|name| !name.is_empty()) {
-        return Err(node.fault("has one row of a result for each trip, and only data determine their number"));
+        return Err(node.refused(
+            "has one row of a result for each trip, and only data determine their number",
+            "hand on a tensor for all rows, to which each trip writes one",
+        ));
     }
     let most = match &ends.limit {
         Some(n) => n.int().ok_or_else(|| node.fault("may end before an open number of trips"))?,
@@ -277,19 +292,7 @@ fn ended(
     };
     let next = of.values.derive("next", &format!("{} + 1", trip.visited.name), None)?;
     let next = Tensor::of(of, "next", next)?;
-    let mut done = vec![];
-    if goes_on.known.as_ref().and_then(Known::single).and_then(Number::int) != Some(1) {
-        let goes_on = Tensor::of(of, "goes_on", goes_on)?;
-        done.push(format!("!reshape({}, shape=[])", goes_on.name));
-    }
-    if let (None, Some(name)) = (&ends.limit, node.input(0)) {
-        let (limit, _) = of.values.tensor(name)?;
-        done.push(format!("{} >= reshape({limit}, shape=[])", next.name));
-    }
-    let done =
-        if done.is_empty() { "full(value=false, shape=[], dtype=bool)".to_owned() } else { done.join(" | ") };
-    let done = of.values.derive("done", &done, None)?;
-    let done = Tensor::of(of, "done", done)?;
+    let done = done(of, node, (goes_on, &next.name), &ends)?;
     let mut operands: Vec<String> = trip.initial.iter().map(|x| x.name.clone()).collect();
     operands.push("full(value=0, shape=[], dtype=i64)".to_owned());
     let inputs = trip.carried.iter().chain([&trip.visited]).map(Tensor::input).collect();
@@ -320,6 +323,28 @@ fn ended(
     }
     items.resize(node.outputs.len().max(items.len()), Item::default());
     Ok(items)
+}
+
+/// Whether a trip is the last one: its condition does not hold, or the next number is that of trips.
+fn done(
+    of: &mut Translation,
+    node: &Node,
+    (goes_on, next): (Item, &str),
+    ends: &Ends,
+) -> Result<Tensor, Diagnostic> {
+    let mut done = vec![];
+    if goes_on.known.as_ref().and_then(Known::single).and_then(Number::int) != Some(1) {
+        let goes_on = Tensor::of(of, "goes_on", goes_on)?;
+        done.push(format!("!reshape({}, shape=[])", goes_on.name));
+    }
+    if let (None, Some(name)) = (&ends.limit, node.input(0)) {
+        let (limit, _) = of.values.tensor(name)?;
+        done.push(format!("{} >= reshape({limit}, shape=[])", next));
+    }
+    let done =
+        if done.is_empty() { "full(value=false, shape=[], dtype=bool)".to_owned() } else { done.join(" | ") };
+    let done = of.values.derive("done", &done, None)?;
+    Tensor::of(of, "done", done)
 }
 
 /// A sequence of a `Scan`: its tensor with the positions on the first axis, in the order of the trips.

@@ -28,6 +28,16 @@ pub(crate) enum Attribute {
     Reference(String),
 }
 
+impl Attribute {
+    /// The graph that it is.
+    pub(crate) fn graph(&self) -> Option<&GraphProto> {
+        match self {
+            Attribute::Graph(graph) => Some(graph),
+            _ => None,
+        }
+    }
+}
+
 /// A node. Operands that are left out have empty names.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -74,6 +84,11 @@ impl Node {
     /// A fact about the node that keeps it from being translated.
     pub(crate) fn fault(&self, fact: &str) -> Diagnostic {
         let help = "make its operands constants, or give extents: `engine import --value NAME=[…] --dim B=8`";
+        self.refused(fact, help)
+    }
+
+    /// As [`Node::fault`], with other help.
+    pub(crate) fn refused(&self, fact: &str, help: &str) -> Diagnostic {
         unsupported(format!("{} {fact}", self.describe()), help)
     }
 

@@ -3,7 +3,7 @@
 use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
 
-use crate::fault::{broken, unsupported};
+use crate::fault::broken;
 use crate::known::{Known, Number};
 use crate::literal::{list, of_number};
 use crate::node::{Attribute, Node};
@@ -48,10 +48,7 @@ pub(crate) fn compress(of: &mut Translation, node: &Node) -> Result<(), Diagnost
     let (name, shape) = operand(of, node, 0)?;
     let condition = node.input(1).and_then(|name| of.values.known(name)).and_then(Known::ints);
     let condition = condition.ok_or_else(|| {
-        unsupported(
-            format!("{} {IS_BY_DATA}", node.describe()),
-            "a constant condition settles them: `--value NAME=[…]`",
-        )
+        node.refused(IS_BY_DATA, "a constant condition settles them: `engine import --value NAME=[…]`")
     })?;
     let chosen = condition.iter().enumerate().filter(|(_, truth)| **truth != 0).map(|(at, _)| at as i64);
     let chosen = Item::of(Known::vector(Number::vector(chosen)), None);

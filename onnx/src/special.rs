@@ -6,6 +6,7 @@ use engine_core::ir::DType;
 use crate::attention::{attention, rotary};
 use crate::fault::broken;
 use crate::known::{Known, Number};
+use crate::linear_attention::linear_attention;
 use crate::literal::{list, of_number};
 use crate::node::{Attribute, Node};
 use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
@@ -40,6 +41,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("If", regions::branch),
     ("LRN", windows::response_norm),
     ("LSTM", recurrent::lstm),
+    ("LinearAttention", linear_attention),
     ("Loop", loops::trips),
     ("LpPool", windows::lp_pool),
     ("MatMulInteger", quantize::matmul_integer),

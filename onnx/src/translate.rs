@@ -165,14 +165,14 @@ impl<'m, 'r> Translation<'m, 'r> {
         nodes.iter().try_for_each(|node| self.node(node))
     }
 
-    /// Reports the first node whose op has no translation, and the number of further such ops.
+    /// Reports the first node whose op has no translation, and the number of further such ops. Those of graphs within nodes
+    /// count, too.
     fn expect_known_ops(&self, nodes: &[Node]) -> Result<(), Diagnostic> {
-        let is_function = |node: &Node| self.functions.contains_key(&(node.domain.clone(), node.op.clone()));
-        let is_known = |node: &&Node| self.is_own(node) || is_function(node);
-        let mut missing = nodes.iter().filter(|node| !is_known(node));
-        let Some(first) = missing.next() else { return Ok(()) };
+        let mut missing = vec![];
+        self.find_missing(nodes, &mut missing)?;
+        let Some(first) = missing.first() else { return Ok(()) };
         let mut others: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for node in missing.filter(|node| (&node.op, &node.domain) != (&first.op, &first.domain)) {
+        for node in missing.iter().filter(|node| (&node.op, &node.domain) != (&first.op, &first.domain)) {
             *others.entry((&node.domain, &node.op)).or_default() += 1;
         }
         let domain = if first.domain.is_empty() { "ai.onnx" } else { &first.domain };
@@ -202,6 +202,23 @@ impl<'m, 'r> Translation<'m, 'r> {
             ),
         };
         Err(unsupported(message, format!("{near}{others}")))
+    }
+
+    /// The nodes without a translation. Only the outermost graph looks into those of its nodes.
+    fn find_missing(&self, nodes: &[Node], missing: &mut Vec<Node>) -> Result<(), Diagnostic> {
+        for node in nodes {
+            if !self.is_own(node) && !self.functions.contains_key(&(node.domain.clone(), node.op.clone())) {
+                missing.push(Node { attributes: BTreeMap::new(), ..node.clone() });
+            }
+            if !self.values.is_outermost() {
+                continue;
+            }
+            for graph in node.attributes.values().filter_map(Attribute::graph) {
+                let inner = graph.node.iter().map(|bytes| Node::read(bytes, self.folder));
+                self.find_missing(&inner.collect::<Result<Vec<_>, _>>()?, missing)?;
+            }
+        }
+        Ok(())
     }
 
     fn node(&mut self, node: &Node) -> Result<(), Diagnostic> {
@@ -258,9 +275,10 @@ impl<'m, 'r> Translation<'m, 'r> {
     /// Fails if an op on tensors reads a value that is none.
     fn expect_tensors(&self, node: &Node) -> Result<(), Diagnostic> {
         match node.inputs.iter().find(|name| !self.values.is_tensor(name)) {
-            Some(name) if self.is_own(node) && !reads_sequences(&node.op) => {
-                Err(node.fault(&format!("reads `{name}`, which is no tensor")))
-            }
+            Some(name) if self.is_own(node) && !reads_sequences(&node.op) => Err(node.refused(
+                &format!("reads `{name}`, which is no tensor"),
+                "`SequenceAt` takes a part of a sequence",
+            )),
             _ => Ok(()),
         }
     }
@@ -418,8 +436,5 @@ pub(crate) fn opset_of(imports: &[OperatorSetIdProto]) -> Option<i64> {
 
 /// The subgraph of that name.
 pub(crate) fn subgraph<'n>(node: &'n Node, name: &str) -> Option<&'n GraphProto> {
-    match node.attributes.get(name) {
-        Some(Attribute::Graph(graph)) => Some(graph),
-        _ => None,
-    }
+    node.attributes.get(name).and_then(Attribute::graph)
 }

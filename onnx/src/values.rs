@@ -156,6 +156,11 @@ impl<'r> Values<'r> {
         self.scopes.iter_mut().last().into_iter().for_each(|scope| scope.push(name.to_owned()));
     }
 
+    /// Whether the present graph is that of the model.
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.scopes.is_empty()
+    }
+
     /// Begins a graph within a node.
     pub(crate) fn enter(&mut self) {
         self.scopes.push(vec![]);

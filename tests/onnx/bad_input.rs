@@ -1,11 +1,9 @@
 //! Models that are damaged, lie, or use parts of ONNX without a translation.
 
-use super::common::bytes;
 use engine::core::diag::{Code, Diagnostic};
 use engine::{Engine, Facts};
 use expect_test::{Expect, expect};
 use prost::Message;
-use serde_json::Value as Json;
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +14,34 @@ struct Model {
     graph: Option<Graph>,
     #[prost(message, repeated, tag = "8")]
     opset: Vec<Opset>,
+    #[prost(message, repeated, tag = "25")]
+    function: Vec<Function>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Function {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, repeated, tag = "4")]
+    input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    output: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    node: Vec<Node>,
+    #[prost(string, tag = "10")]
+    domain: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "5")]
+    tensor: Option<Tensor>,
+    #[prost(message, optional, tag = "6")]
+    graph: Option<Graph>,
+    #[prost(int32, tag = "20")]
+    kind: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -48,6 +74,8 @@ struct Node {
     name: String,
     #[prost(string, tag = "4")]
     op: String,
+    #[prost(message, repeated, tag = "5")]
+    attribute: Vec<Attribute>,
     #[prost(string, tag = "7")]
     domain: String,
 }
@@ -117,7 +145,7 @@ const STRING: i32 = 8;
 
 fn node(op: &str, input: &[&str], output: &str) -> Node {
     let input = input.iter().map(|name| name.to_string()).collect();
-    Node { op: op.into(), input, output: vec![output.into()], name: output.into(), domain: String::new() }
+    Node { op: op.into(), input, output: vec![output.into()], name: output.into(), ..Node::default() }
 }
 
 fn value(name: &str, dtype: i32, extents: &[i64]) -> Value {
@@ -134,7 +162,7 @@ fn weight(dims: &[i64], raw: usize) -> Tensor {
 fn model(node: Vec<Node>, initializer: Vec<Tensor>) -> Model {
     let output = vec![Value { name: "y".into(), ty: None }];
     let graph = Graph { node, initializer, input: vec![value("x", FLOAT, &[2, 3])], output };
-    Model { graph: Some(graph), opset: vec![Opset { domain: String::new(), version: 17 }] }
+    Model { graph: Some(graph), opset: vec![Opset { domain: String::new(), version: 17 }], function: vec![] }
 }
 
 fn imported(bytes: Vec<u8>, path: &Path) -> Result<engine::Model, Diagnostic> {
@@ -317,69 +345,154 @@ fn external_data_stay_in_the_folder() {
     }
 }
 
-/// Bits that differ from run to run, but not from time to time.
-struct Bits(u64);
-
-impl Bits {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n.max(1)
-    }
+/// A node with a graph of its own: f32 values, and before them the number of a trip and a condition.
+fn with_body(op: &str, input: &[&str], output: &str, (name, body): (&str, Graph)) -> Node {
+    let attribute = Attribute { name: name.into(), graph: Some(body), kind: 5, ..Attribute::default() };
+    Node { attribute: vec![attribute], ..node(op, input, output) }
 }
 
-/// A model with some bytes exchanged, left out, repeated, or taken from another model.
-fn mutated(models: &[Vec<u8>], bits: &mut Bits) -> Vec<u8> {
-    let mut bytes = models[bits.below(models.len())].clone();
-    for _ in 0..=bits.below(2) {
-        let at = bits.below(bytes.len());
-        match bits.below(6) {
-            0 => bytes.truncate(at),
-            1 => bytes[at] ^= 1 << bits.below(8),
-            2 => bytes[at] = [0, 1, 127, 128, 255][bits.below(5)],
-            3 | 4 => {
-                let other = &models[bits.below(models.len())];
-                let from = bits.below(other.len());
-                let part = &other[from..(from + bits.below(24)).min(other.len())];
-                let end = (at + part.len()).min(bytes.len());
-                bytes.splice(at..end, part.iter().copied());
-            }
-            _ => {
-                let part = bytes[at..(at + bits.below(24)).min(bytes.len())].to_vec();
-                bytes.splice(at..at, part);
-            }
-        }
-        if bytes.is_empty() {
-            break;
-        }
-    }
-    bytes
+fn body(nodes: Vec<Node>, outputs: &[&str]) -> Graph {
+    let inputs = ["trip", "go", "h"].map(|name| Value { name: name.into(), ty: None });
+    let output = outputs.iter().map(|name| Value { name: name.to_string(), ty: None }).collect();
+    Graph { node: nodes, input: inputs.to_vec(), output, ..Graph::default() }
 }
 
-/// `ENGINE_FUZZ_SECONDS` and `ENGINE_FUZZ_SEED` change the number of runs and the seed.
+fn count(n: i64) -> Tensor {
+    Tensor { name: "n".into(), dtype: 7, raw: n.to_le_bytes().to_vec(), ..Tensor::default() }
+}
+
 #[test]
-fn damaged_models_are_refused_or_become_sound_pipelines() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
-    let mut bits = Bits(0x2545_f491_4f6c_dd1d ^ number("ENGINE_FUZZ_SEED").unwrap_or(0));
-    let cases: Vec<Json> = serde_json::from_str(include_str!("../examples/onnx_ops.json")).unwrap();
-    let mut models: Vec<Vec<u8>> = cases.iter().map(|case| bytes(case["model"].as_str().unwrap())).collect();
-    models.extend(
-        ["mlp_torchscript", "both_torchscript", "block_dynamo"]
-            .map(|name| fs::read(format!("tests/examples/onnx/{name}.onnx")).unwrap()),
+fn loops_that_cannot_be_are_told() {
+    let looped = |body: Graph, n: i64| {
+        let mut node = with_body("Loop", &["n", "", "x"], "last", ("body", body));
+        node.output.push("y".into());
+        model(vec![node], vec![count(n)])
+    };
+    let axis = Attribute { name: "axis".into(), kind: 2, ..Attribute::default() };
+    let concat = Node { attribute: vec![axis], ..node("Concat", &["h", "h"], "next") };
+    let grows = vec![concat, node("Identity", &["go"], "on")];
+    refused(
+        &looped(body(grows, &["on", "next", "h"]), 5000),
+        Code::E0508,
+        expect![
+            "node `last` (Loop) hands on `last`, which is f32[2, 3] before a trip and f32[4, 3] after it; values that a loop hands on keep their type; up to 4,096 trips of a known number are written out"
+        ],
     );
-    let engine = Engine::new();
-    let mut n_sound = 0;
-    for _ in 0..10_000 * number("ENGINE_FUZZ_SECONDS").unwrap_or(1) {
-        let damaged = mutated(&models, &mut bits);
-        let Ok(model) = engine.import(Path::new("m.onnx"), damaged, &Facts::default()) else { continue };
-        let text = model.text(None, &[]);
-        match engine.read("m.ron", &text) {
-            Ok(_) => n_sound += 1,
-            // The value that an open extent has by default may not do.
-            Err(_) if text.contains("dims:") => {}
-            Err(faults) => panic!("{faults}\n{text}"),
+    let ends = vec![
+        node("Relu", &["h"], "next"),
+        node("ReduceSum", &["next"], "sum"),
+        node("IsNaN", &["sum"], "on"),
+    ];
+    refused(
+        &looped(body(ends, &["on", "next", "h"]), 5000),
+        Code::E0508,
+        expect![
+            "node `last` (Loop) has one row of a result for each trip, and only data determine their number; hand on a tensor for all rows, to which each trip writes one"
+        ],
+    );
+    let unknown = vec![node("Frobnicate", &["h"], "next"), node("Identity", &["go"], "on")];
+    let unknown = with_body("Loop", &["n", "", "x"], "y", ("body", body(unknown, &["on", "next"])));
+    refused(
+        &model(vec![node("Softmaxx", &["x"], "b"), unknown], vec![count(20)]),
+        Code::E0508,
+        expect![
+            "node `b` (Softmaxx): the op Softmaxx of the domain ai.onnx has no translation in opset 17; the nearest known op is Softmax; 1 more op is missing: Frobnicate (1)"
+        ],
+    );
+}
+
+#[test]
+fn values_without_a_tensor_are_named() {
+    refused(
+        &model(vec![node("NonZero", &["x"], "y")], vec![]),
+        Code::E0508,
+        expect![
+            "node `y` (NonZero): the op NonZero of the domain ai.onnx has no translation in opset 17; it has a result whose extents only data determine, so end the model before it; no other op is missing"
+        ],
+    );
+    refused(
+        &model(vec![node("SequenceConstruct", &["x", "x"], "y")], vec![]),
+        Code::E0508,
+        expect![
+            "the value `y` is a sequence, or an optional value without an element; inputs, outputs, and values that loops and branches on data hand on are tensors"
+        ],
+    );
+    let parts = vec![node("SequenceConstruct", &["x", "x"], "s"), node("Relu", &["s"], "y")];
+    refused(
+        &model(parts, vec![]),
+        Code::E0508,
+        expect!["node `y` (Relu) reads `s`, which is no tensor; `SequenceAt` takes a part of a sequence"],
+    );
+    let last = vec![node("SequenceEmpty", &[], "s"), node("SequenceAt", &["s", "n"], "y")];
+    refused(
+        &model(last, vec![count(0)]),
+        Code::E0507,
+        expect!["node `y` (SequenceAt) has position 0 of 0; export the model again"],
+    );
+    let texts = Tensor { dtype: STRING, ..weight(&[2], 0) };
+    refused(
+        &model(vec![node("Identity", &["w"], "y")], vec![texts.clone()]),
+        Code::E0508,
+        expect![
+            "the tensor `w` has elements of type string; supported types are bool, u8, i32, i64, u32, f16, bf16, f32, f64"
+        ],
+    );
+    let value = Attribute { name: "value".into(), tensor: Some(texts), kind: 4, ..Attribute::default() };
+    let constant = Node { attribute: vec![value], ..node("Constant", &[], "y") };
+    refused(
+        &model(vec![constant], vec![]),
+        Code::E0508,
+        expect![
+            "the tensor `w` has elements of type string; supported types are bool, u8, i32, i64, u32, f16, bf16, f32, f64"
+        ],
+    );
+}
+
+#[test]
+fn claims_of_much_memory_are_refused() {
+    // A message of two bytes that claims 2 GiB.
+    refused_bytes(
+        vec![0x3a, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0],
+        Code::E0507,
+        expect![
+            "the model is malformed: failed to decode Protobuf message: ModelProto.graph: buffer underflow; the file is damaged, or no ONNX model"
+        ],
+    );
+    let whole = model(vec![node("Add", &["x", "w"], "y")], vec![weight(&[3], 12)]).encode_to_vec();
+    assert!(imported(whole.clone(), Path::new("m.onnx")).is_ok());
+    for end in 0..whole.len() {
+        if let Ok(model) = imported(whole[..end].to_vec(), Path::new("m.onnx")) {
+            assert!(Engine::new().read("m.ron", &model.text(None, &[])).is_ok(), "{end} bytes");
         }
     }
-    assert!(n_sound > 500, "{n_sound}");
+    let parts = vec![node("SplitToSequence", &["big"], "s"), node("SequenceAt", &["s", "n"], "y")];
+    let big = vec![node("Expand", &["x", "shape"], "big")];
+    let shape = Tensor {
+        name: "shape".into(),
+        dims: vec![2],
+        dtype: 7,
+        raw: [1i64 << 29, 3].iter().flat_map(|n| n.to_le_bytes()).collect(),
+        ..Tensor::default()
+    };
+    let row = Value { name: "x".into(), ..value("x", FLOAT, &[1, 3]) };
+    let mut large = model([big, parts].concat(), vec![count(0), shape]);
+    large.graph.iter_mut().for_each(|graph| graph.input = vec![row.clone()]);
+    refused(
+        &large,
+        Code::E0508,
+        expect![
+            "node `s` (SplitToSequence) splits into parts of unknown size, or too many; make its operands constants, or give extents: `engine import --value NAME=[…] --dim B=8`"
+        ],
+    );
+    let again = Node { domain: "own".into(), ..node("Again", &["a"], "b") };
+    let function = Function {
+        name: "Again".into(),
+        domain: "own".into(),
+        input: vec!["a".into()],
+        output: vec!["b".into()],
+        node: vec![again.clone()],
+    };
+    let calls = Node { domain: "own".into(), ..node("Again", &["x"], "y") };
+    let circle = Model { function: vec![function], ..model(vec![calls], vec![]) };
+    refused(&circle, Code::E0507, expect!["node `b` (own.Again) calls itself; export the model again"]);
 }

@@ -1,16 +1,18 @@
 //! Models of one op (`tests/examples/onnx_ops.py`).
 
 use super::common::{bytes, compare, outputs, tensor};
-use super::present::cpu;
+use super::present::{cpu, gpus};
 use engine::core::compile::Options;
+use engine::runtime::device::Device;
 use engine::{Engine, Facts};
 use expect_test::expect_file;
 use serde_json::Value as Json;
 use std::path::Path;
+use std::sync::Arc;
 
 const RECORDED: &str = include_str!("../examples/onnx_ops.json");
 
-fn fault_of(case: &Json) -> Option<String> {
+fn fault_of(case: &Json, device: &Arc<dyn Device>) -> Option<String> {
     let model = bytes(case["model"].as_str().unwrap());
     let imported = Engine::new().import(Path::new("model.onnx"), model, &Facts::default());
     let model = match imported {
@@ -20,7 +22,7 @@ fn fault_of(case: &Json) -> Option<String> {
     let text = model.text(None, &[]);
     let inputs = case["inputs"].as_object().unwrap();
     let inputs = inputs.iter().map(|(name, recorded)| (name.clone(), tensor(recorded))).collect();
-    let found = match outputs(model, cpu(2), &inputs, Options::default()) {
+    let found = match outputs(model, Arc::clone(device), &inputs, Options::default()) {
         Ok(found) => found,
         Err(fault) => return Some(format!("{fault}\n{text}")),
     };
@@ -56,10 +58,24 @@ fn long_loops_stay_loops() {
     expect_file!["../golden/onnx_loops.txt"].assert_eq(&text_of(&names));
 }
 
+/// Compares the results of the cases whose names are wanted.
+fn expect_results(device: &Arc<dyn Device>, is_wanted: impl Fn(&str) -> bool) {
+    let cases: Vec<Json> = serde_json::from_str(RECORDED).unwrap();
+    let named = cases.iter().map(|case| (case["name"].as_str().unwrap(), case));
+    let wanted: Vec<_> = named.filter(|(name, _)| is_wanted(name)).collect();
+    assert!(!wanted.is_empty());
+    let faults = wanted.iter().filter_map(|(name, case)| Some((name, fault_of(case, device)?)));
+    let faults: Vec<String> = faults.map(|(name, fault)| format!("{name}: {fault}")).collect();
+    assert!(faults.is_empty(), "{} of {} cases fail:\n{}", faults.len(), wanted.len(), faults.join("\n"));
+}
+
 #[test]
 fn ops_compute_the_results_of_onnxruntime() {
-    let cases: Vec<Json> = serde_json::from_str(RECORDED).unwrap();
-    let faults = cases.iter().filter_map(|case| Some((case["name"].as_str().unwrap(), fault_of(case)?)));
-    let faults: Vec<String> = faults.map(|(name, fault)| format!("{name}: {fault}")).collect();
-    assert!(faults.is_empty(), "{} of {} cases fail:\n{}", faults.len(), cases.len(), faults.join("\n"));
+    expect_results(&cpu(2), |_| true);
+}
+
+#[test]
+fn loops_compute_the_same_results_on_gpus() {
+    let is_loop = |name: &str| name.starts_with("Loop") || name.starts_with("Scan");
+    gpus().iter().for_each(|gpu| expect_results(gpu, is_loop));
 }
