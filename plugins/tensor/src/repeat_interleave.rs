@@ -138,3 +138,25 @@ fn within(b: &mut Builder, counts: Value, total: usize) -> Value {
     let counts = b.map(&[counts], |v| v[0].max(-1i64).min(total as i64 + 1));
     b.cast(counts, DType::I32)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Tensor;
+    use engine_core::op::Example;
+    use engine_core::testing;
+
+    #[test]
+    fn numbers_of_another_sum_and_negative_ones_are_errors() {
+        let registry = testing::registry(&[&Tensor]);
+        let of = |counts: &[f64]| {
+            let inputs: [(&str, &[f64]); 2] = [("f32[2]", &[1., 2.]), ("i64[2]", counts)];
+            let call = "repeat_interleave(a, b, total=3)";
+            testing::check(&Example::new("of a sum", call, &inputs, &[("f32[3]", &[1., 1., 2.])]), &registry)
+        };
+        assert_eq!(of(&[2., 1.]), Ok(()));
+        for counts in [[2., 0.], [2., 2.], [4., -1.], [4294967296., 3.]] {
+            let message = of(&counts).expect_err("an index error");
+            assert!(message.contains("index 2"), "{counts:?}: {message}");
+        }
+    }
+}
