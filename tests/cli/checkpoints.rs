@@ -52,6 +52,42 @@ fn an_interrupted_run_saves_its_state_and_ends_with_130() {
     assert_eq!(resumed, desk.checkpoint("stopped.ckpt"));
 }
 
+/// The checkpoint of a training within a `Repeat` holds the trip, too.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_repeat_goes_on_in_its_trip() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    let desk = Desk::new();
+    let turns = r#"stages: { "turns": Repeat(stages: [(stage: "train", steps: 3), "test"], times: 1000000),"#;
+    let graph = GRAPH.replace("stages: {", turns).replace("epochs: 3", "epochs: 1000000");
+    desk.write("long.ron", graph.replace("latest", "stopped"));
+    let mut command = desk.command(&["run", "long.ron", "--device", "cpu"]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("train: epoch 2/") {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the run ended");
+    }
+    assert!(Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap().success());
+    std::io::copy(&mut lines, &mut std::io::sink()).unwrap();
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    let errors = String::from_utf8(ended.stderr).unwrap();
+    assert!(errors.contains("interrupted; `--resume stopped.ckpt` goes on from here"), "{errors}");
+
+    let trip: u64 = desk.checkpoint("stopped.ckpt").extra["part.turns/trip"].parse().unwrap();
+    let times = format!("turns.times={}", trip + 6);
+    let run = ["run", "long.ron", "--device", "cpu", "--set", &times];
+    assert_eq!(desk.engine(&[&run[..], &["--resume", "stopped.ckpt"]].concat()).code, 0);
+    let resumed = desk.checkpoint("stopped.ckpt");
+    assert!(resumed.extra["part.turns/trip"].parse::<u64>().unwrap() >= trip + 3);
+    assert_eq!(desk.engine(&run).code, 0);
+    assert_eq!(resumed, desk.checkpoint("stopped.ckpt"));
+}
+
 #[test]
 fn a_checkpoint_of_another_graph_is_a_named_difference() {
     let desk = Desk::new();

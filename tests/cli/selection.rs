@@ -60,3 +60,31 @@ fn stages_run_alone_and_in_order() {
         ended.errors
     );
 }
+
+/// A `Repeat` takes its parts along, which run nowhere else. Alone, a part is a stage like others.
+#[test]
+fn a_repeat_brings_its_parts_along() {
+    let desk = Desk::new();
+    let turns = r#"stages: { "turns": Repeat(stages: [(stage: "train", steps: 5), "test"], times: 3),"#;
+    desk.write("tiny.ron", GRAPH.replace("stages: {", turns));
+    for only in [&[][..], &["--only", "turns"]] {
+        let report = desk.report(only);
+        assert_eq!(names(&report), ["train", "test", "turns"], "{only:?}");
+        let steps = |stage: usize| report["stages"][stage]["steps"].as_u64().unwrap();
+        // 500 rows are 8 steps, 130 are 3.
+        assert_eq!([steps(0), steps(1), steps(2)], [15, 9, 3], "{only:?}");
+        assert_eq!(report["stages"][0]["epochs"].as_array().unwrap().len(), 1);
+    }
+    let alone = desk.report(&["--only", "train"]);
+    assert_eq!((names(&alone), alone["stages"][0]["steps"].as_u64()), (vec!["train"], Some(24)));
+    let (checked, explained) =
+        (desk.engine(&["check", "tiny.ron"]), desk.engine(&["explain", "tiny.ron", "--stage", "kernels"]));
+    assert!(checked.results.contains("4 stages"), "{}{}", checked.results, checked.errors);
+    assert!(
+        explained.results.contains("train") && explained.results.contains("test"),
+        "{}",
+        explained.errors
+    );
+    let ended = desk.engine(&["check", "tiny.ron", "--set", r#"turns.stages=["trian"]"#]);
+    check_failure(&ended, 1, "did you mean `train`?");
+}
