@@ -167,8 +167,10 @@ impl KernelLaunch for LoopLaunch {
         self.place(call.buffers);
         for number in 0..self.body.n_carried {
             let (from, to) = (&call.buffers[number], &call.buffers[self.body.carried(number)]);
-            // SAFETY: both have that size, and the plan keeps results apart from all operands.
-            unsafe { std::ptr::copy_nonoverlapping(from.start, to.start, from.len * from.size) };
+            if from.start != to.start {
+                // SAFETY: both have that size. They are one memory, or the plan keeps them apart.
+                unsafe { std::ptr::copy_nonoverlapping(from.start, to.start, from.len * from.size) };
+            }
         }
         let number = self.start(self.trip.number_place(&self.body), call.buffers);
         let ends = self.trip.ends_place(&self.body).map(|place| self.start(place, call.buffers));
