@@ -183,7 +183,7 @@ impl KernelLaunch for LoopLaunch {
             }
             // SAFETY: the value is a result of the trip.
             let has_ended = ends.is_some_and(|ends| unsafe { *ends != 0 });
-            if has_ended || call.assertions.has_failure() {
+            if has_ended || call.assertions.has_failure() || call.assertions.is_cancelled() {
                 break;
             }
         }

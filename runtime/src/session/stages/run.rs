@@ -28,6 +28,7 @@ impl Runnable for RunStage {
     fn run(&self, mut run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
         let start = Instant::now();
         let mut inference = run.session.prepare_running(run.name, self)?;
+        inference.ready.executable.cancel_by(run.session.cancel_flag());
         let StageRun { session, name, tell, .. } = &mut run;
         tell(&Event::StageStarted { stage: name, kind: "run", n_steps: self.steps as u64 });
         let steps_start = Instant::now();
@@ -113,8 +114,10 @@ impl Session {
 
     fn run_once(&self, stage: &Symbol, inference: &mut Inference, step: u32) -> Result<(), SessionError> {
         if !self.inspection.trace_nan {
-            let ran = inference.ready.run(step, 1);
-            return ran.map_err(|source| SessionError::Run { stage: stage.clone(), source });
+            return inference.ready.run(step, 1).map_err(|source| match source {
+                RunError::Cancelled => SessionError::Interrupted { checkpoint: None },
+                source => SessionError::Run { stage: stage.clone(), source },
+            });
         }
         let Inference { ready, inputs } = inference;
         let data = |name: &str| -> Result<Option<HostTensor>, SessionError> {
