@@ -6,8 +6,8 @@
 
 use super::keep::Copied;
 use crate::ir::{
-    Builder, Combine, DType, Dim, E, Graph, InputKind, Keep, Literal, Needs, Node, NodeId, NodeOp, Output,
-    Type, Value,
+    Binary, Builder, Combine, DType, Dim, E, Graph, InputKind, Keep, Literal, Needs, Node, NodeId, NodeOp,
+    Output, Scalar, Type, Value,
 };
 use crate::op::{Lower, Registry};
 use std::collections::{BTreeMap, HashSet};
@@ -263,8 +263,9 @@ impl Tape {
         }
         for (&operand, sum) in given.iter().zip(sums) {
             let grad = self.joint.grads[operand].unwrap_or_else(|| crate::bug!("a sum without gradients"));
+            let n_uses = self.joint.grads.iter().flatten().filter(|used| **used == grad).count();
             let grad = copy.map[&grad];
-            results.push(added(&mut copy.builder, sum, grad));
+            results.push(added(&mut copy.builder, sum, (grad, n_uses)));
         }
         copy.finish(results)
     }
@@ -315,16 +316,52 @@ fn parted(b: &mut Builder, row: Value, types: &[&Type]) -> Vec<Value> {
     types.iter().map(part).collect()
 }
 
-/// A sum. Where rows are added to zeros, they are added to the other summand instead.
-fn added(b: &mut Builder, sum: Value, value: Value) -> Value {
+/// A sum. Rows that are added to zeros are added to the other summand instead, and so is a sum that a loop carries, if it
+/// has one use.
+fn added(b: &mut Builder, sum: Value, (value, n_uses): (Value, usize)) -> Value {
     let node = &b.graph.nodes[value.node];
     if let (NodeOp::Scatter { axis, batch, combine: Combine::Add }, &[base, index, updates]) =
         (&node.op, &node.inputs[..])
-        && matches!(&b.graph.nodes[base.node].op, NodeOp::Const(zero) if zero.as_f64() == 0.0)
+        && is_zero(&b.graph, base)
     {
         return b.scatter(sum, index, updates, *axis, *batch, Combine::Add);
     }
+    if let NodeOp::Loop { until: false, trips: 1.., .. } = node.op
+        && is_zero(&b.graph, node.inputs[value.port])
+        && n_uses == 1
+        && n_reads(&b.graph, value) == 0
+        && carries_sum(&node.regions[0], value.port)
+    {
+        b.graph.nodes[value.node].inputs[value.port] = sum;
+        return value;
+    }
     b.add(sum, value)
+}
+
+fn is_zero(graph: &Graph, value: Value) -> bool {
+    matches!(&graph.nodes[value.node].op, NodeOp::Const(zero) if zero.as_f64() == 0.0)
+}
+
+/// How often the nodes of a graph read a value.
+fn n_reads(graph: &Graph, value: Value) -> usize {
+    graph.nodes.iter().flat_map(|node| &node.inputs).filter(|input| **input == value).count()
+}
+
+/// Whether a region only adds to a carried value.
+fn carries_sum(region: &Graph, port: usize) -> bool {
+    let input = region.inputs().filter(|(_, kind)| *kind != InputKind::Step).nth(port);
+    let Some(input) = input.map(|(id, _)| Value::of(id)) else { return false };
+    let (_, output) = region.outputs[port];
+    let node = &region.nodes[output.node];
+    let adds = match &node.op {
+        NodeOp::Scatter { combine: Combine::Add, .. } => node.inputs[0] == input,
+        NodeOp::Scalar(Scalar::Binary(Binary::Add)) => node.inputs.contains(&input),
+        NodeOp::Loop { until: false, .. } => {
+            node.inputs[output.port] == input && carries_sum(&node.regions[0], output.port)
+        }
+        _ => false,
+    };
+    adds && n_reads(region, input) == 1
 }
 
 /// What some results of a loop need, if the node is a loop of a known number of trips.
