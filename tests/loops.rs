@@ -8,9 +8,11 @@ use engine::core::compile::{Options, compile};
 use engine::core::ir::{Node, NodeOp};
 use engine::core::pipeline::RunStage;
 use engine::core::stage;
-use engine::runtime::device::Device;
+use engine::runtime::device::{Device, DeviceKind};
 use engine::runtime::session::{Report, SessionError};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 #[path = "common/offline.rs"]
 mod offline;
@@ -121,11 +123,28 @@ fn a_longer_loop_has_no_more_kernels() {
     let (short, long) = (compiled(MOST_UNROLLED + 1), compiled(100_000));
     assert_eq!(short.all_kernels().len(), long.all_kernels().len());
     assert_eq!(short.plan.loops.len(), 2);
+    let rows = short.all_kernels().iter().filter(|(kernel, _)| kernel.kind() == "scatter").count();
+    assert_eq!(rows, 3, "a trip writes its rows, not whole stacks");
     assert!(
         long.kernels_text().contains("\n  100000 trips, 2 values carried, 2 given\n"),
         "{}",
         long.kernels_text()
     );
+}
+
+/// A loop of which only the last row is read writes no stack.
+#[test]
+fn the_last_row_needs_no_stack() {
+    let text = recurrence().replace(r#"["h", "p", "q", "last"]"#, r#"["last"]"#);
+    let program = Engine::new().read("loop.ron", &text).unwrap();
+    let stage: &RunStage = program.pipeline.stages.iter().find_map(|stage| stage.get()).unwrap();
+    let graph = stage::running(&program.pipeline, stage, &program.registry).unwrap();
+    let kernels = compile(&graph, &program.registry, &Options::default()).kernels_text();
+    assert!(kernels.contains("trips, 1 values carried") && !kernels.contains("scatter"), "{kernels}");
+    let whole = outputs(&recurrence(), devices().remove(0));
+    for device in devices() {
+        assert_close(&outputs(&text, device)("last"), &whole("last"));
+    }
 }
 
 /// Lloyd's algorithm in one dimension: two clusters of known means.
@@ -247,6 +266,8 @@ fn faulty_loops_are_refused() {
         (one, "f(a, most=9)", "`most` stands beside `until` only"),
         (one, "f(a, until=done, most=9, repeat=2)", "a call has either `repeat`, `over` or `until`"),
         (more, "f(a, until=done, most=9)", "it has more results than operands"),
+        (one, "f(a, keep=sqrt)", "`keep` stands beside `over` only"),
+        (grow, "f(a, x, over=0, keep=some)", "`keep` must be `all` or `sqrt`"),
     ];
     for (functions, call, why) in cases {
         let errors = refused(&calls(functions, call));
@@ -293,5 +314,129 @@ fn a_network_with_a_loop_learns() {
     assert!(long[11] < 0.1 * long[0], "{long:?}");
     for device in devices() {
         assert_close(&losses(device, "1"), &long[..1]);
+    }
+}
+
+/// Halvings until a number is below 1, for each number of a sequence, added up.
+#[test]
+fn a_loop_that_ends_early_may_stand_within_another() {
+    let text = r#"(
+        functions: {
+            "halve": (inputs: ["h"], nodes: {"y": "h * 0.5"}, outputs: {"h": "y", "done": "y < 1.0"}),
+            "count": (
+                inputs: ["n", "x"],
+                nodes: {"fit": "halve(x, until=done, most=6)"},
+                output: "n + cast(fit.trips, dtype=f32)",
+            ),
+        },
+        nodes: {
+            "x": "exp(cast(arange(stop=140), dtype=f32) * 0.037)",
+            "n": "count(zeros(shape=[]), x, over=0)",
+        },
+        stages: {"go": Run(steps: 2, outputs: ["n"])},
+    )"#;
+    let trips = |x: f64| (1..=6).find(|&n| x * 0.5f64.powi(n) < 1.0).unwrap_or(6);
+    let sums = (0..140).scan(0, |sum, i| {
+        *sum += trips((f64::from(i) * 0.037).exp());
+        Some(f64::from(*sum))
+    });
+    let expected: Vec<f64> = sums.collect();
+    for device in devices() {
+        assert_close(&outputs(text, device)("n"), &expected);
+    }
+}
+
+/// Training of a network over a sequence of LENGTH positions, called in the MANNER.
+const NETWORK: &str = r#"(
+    seed: 5,
+    PRECISION
+    data: {"r": (source: "numbers", n_train: 32)},
+    inputs: {"n": (type: "i32[B]", from: "r.number")},
+    dims: {"T": LENGTH},
+    params: {
+        "w": (type: "f32[2, 18]", init: Normal(0, 0.3)),
+        "u": (type: "f32[6, 18]", init: Normal(0, 0.3)),
+        "b": (type: "f32[18]", init: Normal(0, 0.3)),
+        "c": (type: "f32[18]", init: Normal(0, 0.3)),
+    },
+    nodes: {
+        "t": "cast(arange(stop=2 * T), dtype=f32)",
+        "x": "reshape(sin(reshape(cast(n, dtype=f32), shape=[B, 1]) * 0.1 + t * 0.3), shape=[B, T, 2])",
+        "h": "gru_step(zeros(shape=[B, 6]), x @ w + b, u, c, over=1MANNER)",
+        "loss": "mean((mean(h, axis=2) - reshape(sin(cast(n, dtype=f32) * 0.1), shape=[B, 1])) ** 2.0)",
+    },
+    stages: {"fit": Train(data: "r.train", batch: 16, epochs: 2, loss: "loss", optimizer: Adam(lr: 2e-2))},
+)"#;
+
+fn losses(
+    (length, manner, precision): (usize, &str, &str),
+    (device, fuse): (Arc<dyn Device>, bool),
+    without: &[&str],
+) -> Vec<f64> {
+    let text = NETWORK.replace("LENGTH", &length.to_string()).replace("MANNER", manner);
+    let text = text.replace("PRECISION", precision);
+    let without = without.iter().map(ToString::to_string).collect();
+    let options = Options { fuse, without, ..Options::default() };
+    let report = offline::session(&text, device, options).run_stages(None, &mut |_| {}).unwrap();
+    report.stages[0].epochs.iter().map(|epoch| epoch.train_loss).collect()
+}
+
+/// A loop of 131 positions has ten chunks of 12 and a rest of 11; 20 positions are written out.
+#[test]
+fn a_loop_that_keeps_less_learns_the_same() {
+    for length in [131, 20] {
+        let plain = losses((length, "", ""), devices().remove(0), &[]);
+        for device in devices() {
+            assert_close(&losses((length, ", keep=sqrt", ""), device, &[]), &plain);
+        }
+    }
+}
+
+#[test]
+fn hoisting_changes_no_loss() {
+    for device in devices() {
+        let [with, without] =
+            [&[][..], &["hoist-from-loops"]].map(|off| losses((131, "", ""), device.clone(), off));
+        assert_close(&with, &without);
+    }
+}
+
+/// In a half type, a loop is as far from its unrolled copies as rounding explains.
+#[test]
+fn mixed_precision_enters_loops() {
+    let exact = losses((131, "", ""), devices().remove(0), &[]);
+    for device in devices() {
+        let of = |manner| losses((131, manner, "precision: Bf16,"), device.clone(), &[]);
+        let (looped, copies) = (of(""), of(", unroll=true"));
+        for ((a, b), exact) in looped.iter().zip(&copies).zip(&exact) {
+            assert!((a - b).abs() < 0.02 * b && (a - exact).abs() < 0.02 * exact, "{a} {b} {exact}");
+            assert!(a != exact, "nothing was rounded");
+        }
+    }
+}
+
+/// A loop of minutes stops soon after the session is cancelled.
+#[test]
+fn a_long_loop_can_be_cancelled() {
+    let text = r#"(
+        functions: {"f": (inputs: ["h"], nodes: {"y": "sin(h) + 1e-3"}, outputs: {"h": "y", "done": "amax(y) > 9.0"})},
+        nodes: {"y": "f(zeros(shape=[1000]), until=done, most=2000000000)"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#;
+    for (device, fuse) in devices() {
+        if device.info().kind == DeviceKind::Cuda {
+            continue;
+        }
+        let mut session = offline::session(text, device, Options { fuse, ..Options::default() });
+        let flag = session.cancel_flag();
+        let start = Instant::now();
+        let waiting = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            flag.store(true, Ordering::Relaxed);
+        });
+        let error = session.run_stages(None, &mut |_| {}).unwrap_err();
+        waiting.join().unwrap();
+        assert!(matches!(error, SessionError::Interrupted { checkpoint: None }), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     }
 }

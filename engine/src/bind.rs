@@ -2,7 +2,7 @@
 
 use crate::diag::Span;
 use crate::ir::{
-    Attr, DType, Dim, Graph, InputKind, Literal, Node, NodeOp, Output, StateLink, Symbol, Type, Value,
+    Attr, DType, Dim, Graph, InputKind, Keep, Literal, Node, NodeOp, Output, StateLink, Symbol, Type, Value,
 };
 use crate::op::TypeIssue;
 
@@ -67,7 +67,8 @@ fn bind_shape(shape: &mut [Dim], dims: &[(Symbol, usize)]) {
 /// The most trips of a loop that is unrolled.
 pub const MOST_UNROLLED: usize = 128;
 
-/// Replaces loops of few trips by as many copies of their regions. Other loops stay, and so do those that may end early.
+/// Replaces loops of few trips by as many copies of their regions. Other loops stay. So do those that may end early, and
+/// those whose gradients keep less.
 pub fn unroll(graph: &Graph) -> Graph {
     unroll_most(graph, MOST_UNROLLED)
 }
@@ -133,8 +134,9 @@ fn copy_into(
             _ => {}
         }
         let mut inputs: Vec<Value> = node.inputs.iter().map(|input| map[input.node][input.port]).collect();
-        if let NodeOp::Loop { trips, until: false, .. } = node.op
+        if let NodeOp::Loop { trips, until: false, keep, .. } = node.op
             && trips <= most
+            && keep == Keep::All
         {
             map.push(unroll_loop(flat, node, inputs, (trips, trip, most), suffix));
             continue;
@@ -171,7 +173,9 @@ fn unroll_loop(
     suffix: &str,
 ) -> Vec<Value> {
     let given = carried.split_off(node.outputs.len());
+    let is_reverse = matches!(node.op, NodeOp::Loop { reverse: true, .. });
     for trip in 0..trips {
+        let trip = if is_reverse { trips - 1 - trip } else { trip };
         let suffix = format!("{suffix}.{}.{trip}", node.name());
         let iteration = push_number(flat, node.span, format!("trip{suffix}"), trip);
         let number = outer.map_or(trip, |outer| outer.number * trips + trip);

@@ -1,16 +1,19 @@
 //! Compilation: the passes from a bound graph to a plan. Each pass is verified, and each form is kept for printing.
 
+mod hoist;
 mod loops;
 
 use crate::device_model::DeviceModel;
 use crate::fusion::{self, Kernel, KernelBody, NotFused, fuse_with, separate_scores};
 use crate::ir::{Graph, Level, NodeId, Symbol};
+use crate::last_rows::last_rows;
 use crate::lower::primitives;
 use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use crate::pass::checked;
 use crate::plan::{self, Plan, plan, separate_states};
 use crate::rules::{Settings, rules, simplify_counting};
+use hoist::{HOIST, has_loops, hoist};
 use loops::CompiledTrip;
 
 /// Settings of the compiler.
@@ -47,10 +50,10 @@ impl Default for Options {
     }
 }
 
-/// Names that can be switched off: rules of the simplifier, and passes of the fuser.
+/// Names that can be switched off: rules of the simplifier, passes of the fuser, and hoisting.
 pub fn switches() -> Vec<&'static str> {
     let optional = rules().into_iter().filter(|rule| !rule.is_needed).map(|rule| rule.name);
-    optional.chain(fusion::PASSES.iter().map(|pass| pass.name())).collect()
+    optional.chain(fusion::PASSES.iter().map(|pass| pass.name())).chain([HOIST]).collect()
 }
 
 /// The forms of a compiled graph.
@@ -93,10 +96,16 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
         checked(name, Level::Primitive, graph, run).unwrap_or_else(|broken| crate::bug!("{broken}"))
     };
     let mut fuel = options.fuel;
-    let primitives = pass("lower", graph, &mut |graph| primitives(graph, registry));
-    let simplified = pass("simplify", &primitives, &mut |graph| {
-        let (numerics, without) = (options.numerics, options.without.clone());
-        let (simplified, left) = simplify_counting(graph, &Settings { numerics, without, fuel });
+    let primitives = pass("lower", graph, &mut |graph| primitives(&last_rows(graph, registry), registry));
+    let settings = |fuel| Settings { numerics: options.numerics, without: options.without.clone(), fuel };
+    let hoisted = match has_loops(&primitives) && !options.without.iter().any(|name| name == HOIST) {
+        true => pass(HOIST, &primitives, &mut |graph| {
+            hoist(graph, &|region| simplify_counting(region, &settings(fuel)).0).pruned()
+        }),
+        false => primitives.clone(),
+    };
+    let simplified = pass("simplify", &hoisted, &mut |graph| {
+        let (simplified, left) = simplify_counting(graph, &settings(fuel));
         fuel = left;
         simplified
     });

@@ -22,6 +22,7 @@ pub mod stage;
 pub mod bind;
 pub mod decode;
 pub mod grad;
+mod last_rows;
 pub mod lower;
 pub mod pass;
 pub mod precision;

@@ -14,6 +14,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub use error::{DeviceError, RunError, largest_tensors};
 
@@ -116,6 +117,10 @@ pub trait Executable: Send {
     /// the lowest node and, within it, the lowest position. If the plan writes no state, a device may continue and report the
     /// lowest failure of all steps.
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError>;
+
+    /// Lets a flag end later runs between two trips of a loop, with [`RunError::Cancelled`]. States may then hold a part of a
+    /// step. Without such an end, a loop runs as long as it takes, as on CUDA.
+    fn cancel_by(&mut self, _flag: Arc<AtomicBool>) {}
 
     /// The submission time of the last run in seconds: host time until all work was enqueued. `None` on the CPU.
     fn host_seconds(&self) -> Option<f64> {

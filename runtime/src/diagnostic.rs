@@ -241,7 +241,7 @@ impl Coded for RunError {
             RunError::Assertion { requirement: Requirement::Index { .. }, .. } => Some(Code::E0601),
             RunError::Assertion { requirement: Requirement::Divisor, .. } => Some(Code::E0605),
             RunError::Device(error) => error.code(),
-            RunError::Unbound(_) => None,
+            RunError::Unbound(_) | RunError::Cancelled => None,
         }
     }
 
@@ -254,7 +254,7 @@ impl Coded for RunError {
                 Some("keep zeros away from the divisor, for example by `maximum(…, 1)`".to_string())
             }
             RunError::Device(error) => error.help(),
-            RunError::Unbound(_) => None,
+            RunError::Unbound(_) | RunError::Cancelled => None,
         }
     }
 }

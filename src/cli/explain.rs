@@ -9,7 +9,7 @@ use engine_core::compile::{Compiled, Options};
 use engine_core::device_model::DeviceModel;
 use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
 use engine_core::fusion::Kernel;
-use engine_core::ir::{Graph, NodeId, Symbol};
+use engine_core::ir::{Graph, NodeId, Symbol, written_path};
 use engine_core::op::Registry;
 use engine_core::pipeline::SplitRef;
 use engine_core::precision::casts;
@@ -96,10 +96,12 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let options = compile_options_of(&CompileArgs::default(), args.device)?;
     let stages = compile_stages(&opened, registry, &sources, args.pipeline.data_dir(), options, None, &[])?;
     let (from, to) = (&opened.pipeline.name_at(&args.from), &opened.pipeline.name_at(&args.to));
+    let graphs: Vec<(String, &Compiled)> =
+        stages.iter().flat_map(|(name, compiled)| with_loops(name, compiled)).collect();
     let answers: Vec<String> =
-        stages.iter().filter_map(|(name, compiled)| answer(name, compiled, from, to)).collect();
+        graphs.iter().filter_map(|(name, compiled)| answer(name, compiled, from, to)).collect();
     if answers.is_empty() {
-        let graphs: Vec<&Graph> = stages.iter().map(|(_, compiled)| &compiled.simplified).collect();
+        let graphs: Vec<&Graph> = graphs.iter().map(|(_, compiled)| &compiled.simplified).collect();
         for name in [from, to] {
             if graphs.iter().all(|graph| graph.find(name).is_none()) {
                 return Err(unknown_node(name, &graphs));
@@ -111,6 +113,15 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     }
     answers.iter().for_each(print);
     Ok(())
+}
+
+/// A compiled graph and the trips of its loops, with their names.
+fn with_loops<'c>(name: &str, compiled: &'c Compiled) -> Vec<(String, &'c Compiled)> {
+    let inside = compiled.loops.iter().flat_map(|trip| {
+        let looped = written_path(compiled.simplified.node(trip.node).name());
+        with_loops(&format!("{name}, in a trip of `{looped}`"), &trip.compiled)
+    });
+    [(name.to_string(), compiled)].into_iter().chain(inside).collect()
 }
 
 /// The failure for a name that no stage has a node of.

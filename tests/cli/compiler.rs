@@ -98,6 +98,27 @@ fn why_prints_the_reason_against_fusion() {
 }
 
 #[test]
+fn why_looks_into_loops() {
+    let desk = Desk::new();
+    let text = r#"(
+        params: {"u": (type: "f32[8, 8]", init: Normal(0, 0.2))},
+        functions: {"cell": (inputs: ["h", "x", "u"], nodes: {"p": "h @ u", "s": "x + p"}, output: "tanh(s)")},
+        inputs: {"x": "f32[B, 900, 8]"},
+        nodes: {"h": "cell(zeros(shape=[B, 8]), x, u, over=1)"},
+        stages: {"go": Run(outputs: ["h"], dims: {"B": 2})},
+    )"#;
+    desk.write("loop.ron", text);
+    let ended = desk.engine(&["why", "loop.ron", "h.p", "h.s"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(ended.results.starts_with("go, in a trip of `h`: `h.p` and `h.s`"), "{}", ended.results);
+    check_failure(
+        &desk.engine(&["why", "loop.ron", "h.p", "h.q"]),
+        1,
+        "error[E0101]: no stage has a node `h.q`",
+    );
+}
+
+#[test]
 fn a_node_with_fuse_never_has_its_own_kernel() {
     let desk = Desk::new();
     let mixed = GRAPH.replace("nodes: {", "nodes: [{").replace(

@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used)]
 //! Counts how the work of compiling grows with the graph.
 
+mod hoist;
+
 use super::*;
 use crate::grad::differentiate;
 use crate::ir::{Builder, DType, InputKind, StateLink, Type, Unary, Value};

@@ -34,7 +34,7 @@ pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 
 use super::{Fields, Ron, parse_ron};
 use crate::diag::{Code, Diagnostics, FileId, Sources};
-use crate::ir::{Builder, Graph, Level, NodeId, Symbol, Value};
+use crate::ir::{Builder, Graph, Level, Node, NodeId, Symbol, Value};
 use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use crate::pass::sound;
@@ -128,7 +128,7 @@ fn read_pipeline(
         matmul,
         numerics,
         precision: precision.unwrap_or_default(),
-        full_precision: names_of(&graph, &written.full_precision),
+        full_precision: &names_of(&graph, &written.full_precision) | &written.full_in_loops,
         recomputed: regions(&graph, written.recomputed),
         deterministic: deterministic.unwrap_or_default(),
         data,
@@ -171,10 +171,10 @@ fn regions(graph: &Graph, calls: Vec<(Symbol, Range<NodeId>)>) -> Vec<(Symbol, H
     calls.into_iter().map(|(path, nodes)| (path, names_of(graph, &[nodes]))).collect()
 }
 
-/// The names of nodes.
+/// The names of nodes, and of those in their regions.
 fn names_of(graph: &Graph, ranges: &[Range<NodeId>]) -> HashSet<Symbol> {
     let nodes = ranges.iter().flat_map(|nodes| &graph.nodes[nodes.clone()]);
-    nodes.map(|node| node.name().clone()).collect()
+    nodes.flat_map(Node::names_within).collect()
 }
 
 /// `graphs/mnist.ron` is called `mnist`.

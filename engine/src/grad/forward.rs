@@ -1,6 +1,7 @@
 //! The forward graph, as the gradients refer to it.
 
 use super::issue::GradIssue;
+use super::keep::parts;
 use super::loops::Tape;
 use crate::ir::{Builder, Call, Graph, Node, NodeId, NodeOp, Symbol, Value, View};
 use crate::lower::{expand, nested_scope};
@@ -53,13 +54,15 @@ impl<'g> Forward<'g> {
         let active = active_nodes(old, ends, wrt);
         for (id, node) in old.nodes.iter().enumerate() {
             let wanted = |input: &Value| active[input.node] && old.ty(*input).dtype.is_float();
-            let tape = match node.op {
-                NodeOp::Loop { until: false, .. } if active[id] => {
-                    Some(record(node, &node.inputs.iter().map(wanted).collect::<Vec<_>>())?)
+            let mut taped = vec![];
+            if matches!(node.op, NodeOp::Loop { until: false, .. }) && active[id] {
+                let wanted: Vec<bool> = node.inputs.iter().map(wanted).collect();
+                for part in parts(node, registry) {
+                    let tape = record(&part, &wanted)?;
+                    taped.push((part, tape));
                 }
-                _ => None,
-            };
-            forward.copy(id, active[id], tape);
+            }
+            forward.copy(id, active[id], taped);
             forward.ends.push(forward.builder.graph.nodes.len());
         }
         Ok(forward)
@@ -72,7 +75,7 @@ impl<'g> Forward<'g> {
         Forward { old, builder, map: vec![], ends: vec![], tapes: HashMap::new() }
     }
 
-    fn copy(&mut self, id: usize, is_active: bool, tape: Option<Tape>) {
+    fn copy(&mut self, id: usize, is_active: bool, taped: Vec<(Node, Tape)>) {
         let node = &self.old.nodes[id];
         if let NodeOp::Input(crate::ir::InputKind::Step) = node.op {
             let step = self.builder.step();
@@ -87,7 +90,7 @@ impl<'g> Forward<'g> {
             NodeOp::Call(call) if is_active && must_expand(call) => {
                 expand_fully(&mut self.builder, call, &inputs)
             }
-            NodeOp::Loop { .. } if tape.is_some() => self.with_tape(node, &inputs, tape),
+            NodeOp::Loop { .. } if !taped.is_empty() => self.with_tapes(taped, inputs),
             _ => {
                 let id = self.builder.graph.push(Node { inputs, ..node.clone() });
                 (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
@@ -102,12 +105,18 @@ impl<'g> Forward<'g> {
 }
 
 impl Forward<'_> {
-    /// A loop that keeps what its gradient needs.
-    fn with_tape(&mut self, node: &Node, inputs: &[Value], tape: Option<Tape>) -> Vec<Value> {
-        let Some(tape) = tape else { crate::bug!("`{}` keeps nothing", node.name()) };
-        let values = tape.push_forward(&mut self.builder, node, inputs);
-        self.tapes.insert(values[0].node, tape);
-        values
+    /// The parts of a loop, which keep what their gradients need.
+    fn with_tapes(&mut self, parts: Vec<(Node, Tape)>, mut operands: Vec<Value>) -> Vec<Value> {
+        let (n_results, n_parts) = (parts[0].0.outputs.len(), parts.len());
+        for (at, (mut part, tape)) in parts.into_iter().enumerate() {
+            if at + 1 < n_parts {
+                part.outputs.iter_mut().for_each(|output| output.name = self.builder.fresh_name());
+            }
+            let values = tape.push_forward(&mut self.builder, &part, &operands);
+            self.tapes.insert(values[0].node, tape);
+            operands[..n_results].copy_from_slice(&values);
+        }
+        operands[..n_results].to_vec()
     }
 }
 

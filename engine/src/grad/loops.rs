@@ -2,22 +2,33 @@
 //!
 //! A loop on a path to the loss keeps, trip by trip, the values that its gradient needs: they are carried as stacks, one
 //! row a trip. Its gradient is a loop over the trips in reverse. It carries the gradients of the carried values, and sums
-//! of those of the given ones.
+//! of those of the given ones. A loop that keeps √trips is first written as a loop of loops, in [`keep`](super::keep).
 
+use super::keep::Copied;
 use crate::ir::{
-    Builder, Combine, DType, Dim, Graph, InputKind, Literal, Node, NodeId, NodeOp, Output, Type, Value,
+    Binary, Builder, Combine, DType, Dim, E, Graph, InputKind, Keep, Literal, Needs, Node, NodeId, NodeOp,
+    Output, Scalar, Type, Value,
 };
 use crate::op::{Lower, Registry};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// A loop of the forward graph that keeps what its gradient needs.
 pub(super) struct Tape {
     trips: usize,
     n_carried: usize,
+    reverse: bool,
+    keep: Keep,
     joint: Joint,
-    /// Values of a trip that are kept, in the order of the results of the loop that hold them.
-    kept: Vec<Value>,
+    /// Values of a trip that are kept, by the stacks that hold them, which are the last results of the loop.
+    stacks: Vec<Vec<Value>>,
 }
+
+/// The most elements of a kept value that shares a stack. A larger one takes longer to store than its kernel to launch.
+const SMALL: usize = 1 << 14;
+/// The least number of values that share a stack. To put two side by side takes a kernel, as a second stack would.
+const LEAST_JOINED: usize = 3;
+/// The most values in a stack, so that the kernel that writes a row has few operands.
+const MOST_JOINED: usize = 4;
 
 /// The gradient of a trip.
 pub(super) struct Joint {
@@ -36,17 +47,41 @@ pub(super) struct Joint {
 impl Tape {
     /// A loop with the gradient of a trip.
     pub(super) fn new(node: &Node, joint: Joint) -> Tape {
-        let &NodeOp::Loop { trips, n_given, .. } = &node.op else { crate::bug!("{:?} is no loop", node.op) };
+        let &NodeOp::Loop { trips, n_given, reverse, keep, .. } = &node.op else {
+            crate::bug!("{:?} is no loop", node.op)
+        };
         let n_carried = node.inputs.len() - n_given;
-        let mut tape = Tape { trips, n_carried, joint, kept: vec![] };
-        tape.kept = tape.needed().0;
+        let mut tape = Tape { trips, n_carried, reverse, keep, joint, stacks: vec![] };
+        tape.stacks = tape.shared(tape.needed().0);
         tape
     }
 
-    /// The values of a trip that its gradient needs and cannot compute from what all trips are given, and the nodes that
-    /// its gradient computes.
-    fn needed(&self) -> (Vec<Value>, HashSet<NodeId>) {
-        let (mut kept, mut computed) = (vec![], HashSet::new());
+    /// Kept values by their stacks. Small ones of one element type share a stack, whose rows one kernel writes.
+    fn shared(&self, kept: Vec<Value>) -> Vec<Vec<Value>> {
+        let mut stacks: Vec<Vec<Value>> = vec![];
+        let ty = |value: Value| self.joint.graph.ty(value);
+        let is_small = |value: Value| (1..=SMALL).contains(&ty(value).numel());
+        for value in kept {
+            let fits = |stack: &&mut Vec<Value>| {
+                let is_alike = ty(stack[0]).dtype == ty(value).dtype && is_small(stack[0]);
+                is_alike && is_small(value) && stack.len() < MOST_JOINED
+            };
+            match stacks.iter_mut().find(fits) {
+                Some(stack) => stack.push(value),
+                None => stacks.push(vec![value]),
+            }
+        }
+        let apart = |stack: Vec<Value>| match stack.len() < LEAST_JOINED {
+            true => stack.into_iter().map(|value| vec![value]).collect(),
+            false => vec![stack],
+        };
+        stacks.into_iter().flat_map(apart).collect()
+    }
+
+    /// The values of a trip that its gradient needs and cannot compute from what all trips are given, and the results of
+    /// nodes that its gradient computes, by node.
+    fn needed(&self) -> (Vec<Value>, BTreeMap<NodeId, Vec<bool>>) {
+        let (mut kept, mut computed) = (vec![], BTreeMap::new());
         let mut seen = HashSet::new();
         let mut open: Vec<Value> = self.joint.grads.iter().flatten().copied().collect();
         while let Some(value) = open.pop() {
@@ -54,16 +89,29 @@ impl Tape {
                 continue;
             }
             let node = &self.joint.graph.nodes[value.node];
-            let is_step = node.op == NodeOp::Input(InputKind::Step);
-            if value.node >= self.joint.n_forward || self.is_cheap(node) || is_step {
-                computed.insert(value.node);
-                open.extend(node.inputs.iter().copied());
-            } else {
+            if value.node < self.joint.n_forward && !self.is_computed_again(node) {
                 kept.push(value);
+                continue;
             }
+            let none = || vec![false; node.outputs.len()];
+            computed.entry(value.node).or_insert_with(none)[value.port] = true;
+            let mut port = none();
+            port[value.port] = true;
+            open.extend(needs_of(node, &port).map_or(node.inputs.clone(), |needs| {
+                let operands = node.inputs.iter().zip(needs.operands());
+                operands.filter(|(_, is_needed)| *is_needed).map(|(input, _)| *input).collect()
+            }));
         }
         kept.sort_unstable();
         (kept, computed)
+    }
+
+    /// Whether a node of the trip is computed again rather than kept.
+    fn is_computed_again(&self, node: &Node) -> bool {
+        match &node.op {
+            NodeOp::Input(kind) => *kind == InputKind::Step,
+            _ => self.keep == Keep::Carried || self.is_cheap(node),
+        }
     }
 
     /// Whether a value is an input that is known in each trip of the reverse loop.
@@ -72,8 +120,8 @@ impl Tape {
         at.is_some_and(|at| at >= self.n_carried)
     }
 
-    /// Whether a node is computed again rather than kept: constants, views, elementwise ops, and reads from what all trips
-    /// are given. To keep a value takes a store, a load, and often a kernel.
+    /// Whether a node is cheaper than keeping its value: constants, views, elementwise ops, and reads from what all trips are
+    /// given. To keep a value takes a store, a load, and often a kernel.
     fn is_cheap(&self, node: &Node) -> bool {
         match &node.op {
             NodeOp::Const(_) | NodeOp::Iota { .. } | NodeOp::View(_) => true,
@@ -86,7 +134,7 @@ impl Tape {
 
     /// Appends the loop with the stacks of the kept values. Returns the values of the original results.
     pub(super) fn push_forward(&self, b: &mut Builder, node: &Node, operands: &[Value]) -> Vec<Value> {
-        let stacks: Vec<Type> = self.kept.iter().map(|&value| self.stacked(value)).collect();
+        let stacks: Vec<Type> = self.stacks.iter().map(|values| self.stacked(values)).collect();
         let region = self.recording(&stacks, b.registry());
         let (initial, given) = operands.split_at(self.n_carried);
         let zeros: Vec<Value> = stacks.iter().map(|ty| b.full(Literal::Int(0), ty.clone())).collect();
@@ -98,8 +146,13 @@ impl Tape {
         (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
     }
 
-    fn stacked(&self, value: Value) -> Type {
-        let mut ty = self.joint.graph.ty(value).clone();
+    /// The type of the stack of some values.
+    fn stacked(&self, values: &[Value]) -> Type {
+        let mut ty = self.joint.graph.ty(values[0]).clone();
+        if values.len() > 1 {
+            let n: usize = values.iter().map(|&value| self.joint.graph.ty(value).numel()).sum();
+            ty.shape = vec![Dim::Fixed(n)];
+        }
         ty.shape.insert(0, Dim::Fixed(self.trips));
         ty
     }
@@ -117,8 +170,10 @@ impl Tape {
         let number = copy.map[&others[0]];
         let mut results: Vec<Value> =
             self.joint.graph.outputs.iter().map(|(_, value)| copy.map[value]).collect();
-        for (&stack, value) in stacks.iter().zip(&self.kept) {
-            results.push(copy.builder.scatter(stack, number, copy.map[value], 0, 0, Combine::Set));
+        for (&stack, values) in stacks.iter().zip(&self.stacks) {
+            let values: Vec<Value> = values.iter().map(|value| copy.map[value]).collect();
+            let row = joined(&mut copy.builder, &values);
+            results.push(copy.builder.scatter(stack, number, row, 0, 0, Combine::Set));
         }
         copy.finish(results)
     }
@@ -133,7 +188,7 @@ impl Tape {
         let node = b.graph.nodes[id].clone();
         let operand_of = |operand: usize| match operand < self.n_carried {
             true => node.inputs[operand],
-            false => node.inputs[operand + self.kept.len()],
+            false => node.inputs[operand + self.stacks.len()],
         };
         let given: Vec<usize> = (self.n_carried..self.joint.grads.len())
             .filter(|&operand| self.joint.grads[operand].is_some())
@@ -147,24 +202,31 @@ impl Tape {
             carried.push(b.full_like(operand_of(operand), 0.0));
         }
         let fixed: Vec<Value> = (self.n_carried..self.joint.grads.len()).map(operand_of).collect();
-        let stacks = (0..self.kept.len()).map(|at| Value { node: id, port: self.n_results(&node) + at });
+        let stacks = (0..self.stacks.len()).map(|at| Value { node: id, port: self.n_results(&node) + at });
         let operands: Vec<Value> = carried.iter().copied().chain(stacks).chain(fixed).collect();
         let outputs: Vec<Output> =
             carried.iter().map(|&value| Output { name: b.fresh_name(), ty: b.ty(value).clone() }).collect();
         let n_given = operands.len() - carried.len();
-        let op = NodeOp::Loop { trips: self.trips, n_given, until: false, counted: false };
+        let op = NodeOp::Loop {
+            trips: self.trips,
+            n_given,
+            until: false,
+            counted: false,
+            reverse: !self.reverse,
+            keep: Keep::All,
+        };
         let made = b.push_node(op, operands, outputs);
         b.graph.nodes[made].regions = vec![self.reverse(&given, b.registry())];
         let mut grads = vec![None; self.joint.grads.len()];
         let results = self.joint.seeds.iter().map(|(port, _)| *port).chain(given);
         results.enumerate().for_each(|(port, operand)| grads[operand] = Some(Value { node: made, port }));
         let (carried, given) = grads.split_at(self.n_carried);
-        let of_stacks = vec![None; self.kept.len()];
+        let of_stacks = vec![None; self.stacks.len()];
         [carried, &of_stacks, given].concat()
     }
 
     fn n_results(&self, node: &Node) -> usize {
-        node.outputs.len() - self.kept.len()
+        node.outputs.len() - self.stacks.len()
     }
 
     /// The region of the gradient: a trip of the reverse loop.
@@ -177,20 +239,22 @@ impl Tape {
             .iter()
             .map(|&operand| copy.input(self.joint.graph.ty(self.input(operand)).clone()))
             .collect();
-        let number = copy.input(Type::scalar(DType::I32));
-        let stacks: Vec<Value> = self.kept.iter().map(|&value| copy.input(self.stacked(value))).collect();
+        let trip = copy.input(Type::scalar(DType::I32));
+        let stacks: Vec<Value> = self.stacks.iter().map(|values| copy.input(self.stacked(values))).collect();
         let (_, others) = self.joint.inputs.split_at(self.n_carried);
         others[1..].iter().for_each(|input| copy.node(&self.joint.graph, input.node));
-        let last = copy.builder.full(Literal::Int(self.trips as i64 - 1), Type::scalar(DType::I32));
-        let trip = copy.builder.sub(last, number);
         copy.map.insert(others[0], trip);
-        for (&value, stack) in self.kept.iter().zip(stacks) {
+        for (values, stack) in self.stacks.iter().zip(stacks) {
             let row = copy.builder.gather(stack, trip, 0, 0);
-            copy.map.insert(value, row);
+            let types: Vec<&Type> = values.iter().map(|&value| self.joint.graph.ty(value)).collect();
+            copy.map.extend(values.iter().copied().zip(parted(&mut copy.builder, row, &types)));
         }
         let (_, computed) = self.needed();
-        for id in (0..self.joint.graph.nodes.len()).filter(|id| computed.contains(id)) {
-            copy.node(&self.joint.graph, id);
+        for (id, ports) in computed {
+            match needs_of(&self.joint.graph.nodes[id], &ports) {
+                Some(needs) => copy.part(&self.joint.graph, id, &needs),
+                None => copy.node(&self.joint.graph, id),
+            }
         }
         let mut results = vec![];
         for &(port, seed) in &self.joint.seeds {
@@ -199,8 +263,9 @@ impl Tape {
         }
         for (&operand, sum) in given.iter().zip(sums) {
             let grad = self.joint.grads[operand].unwrap_or_else(|| crate::bug!("a sum without gradients"));
+            let n_uses = self.joint.grads.iter().flatten().filter(|used| **used == grad).count();
             let grad = copy.map[&grad];
-            results.push(added(&mut copy.builder, sum, grad));
+            results.push(added(&mut copy.builder, sum, (grad, n_uses)));
         }
         copy.finish(results)
     }
@@ -211,53 +276,95 @@ impl Tape {
     }
 }
 
-/// A sum. Where rows are added to zeros, they are added to the other summand instead.
-fn added(b: &mut Builder, sum: Value, value: Value) -> Value {
+/// One value, or several side by side. A selection by position keeps every bit, whereas a sum would lose the sign of -0.
+fn joined(b: &mut Builder, values: &[Value]) -> Value {
+    let &[first, ref others @ ..] = values else { crate::bug!("a stack of nothing") };
+    if others.is_empty() {
+        return first;
+    }
+    let sizes: Vec<usize> = values.iter().map(|&value| b.ty(value).numel()).collect();
+    let total: usize = sizes.iter().sum();
+    let mut end = 0;
+    let mut row = None;
+    for (&value, &size) in values.iter().zip(&sizes) {
+        let flat = b.reshape(value, &[size]);
+        let padded = b.pad(flat, &[end], &[total - end - size], Literal::Int(0));
+        let start = end as i64;
+        row = Some(match row {
+            None => padded,
+            Some(earlier) => {
+                let position = b.iota(0, Type::new(DType::I32, &[total]));
+                b.map(&[position, earlier, padded], |v| E::select(v[0].lt(start), v[1], v[2]))
+            }
+        });
+        end += size;
+    }
+    row.unwrap_or(first)
+}
+
+/// The values of these types in a row of a stack.
+fn parted(b: &mut Builder, row: Value, types: &[&Type]) -> Vec<Value> {
+    if types.len() == 1 {
+        return vec![row];
+    }
+    let mut start = 0;
+    let part = |ty: &&Type| {
+        let flat = b.slice(row, &[start], &[ty.numel()], &[1]);
+        start += ty.numel();
+        b.reshape(flat, &ty.extents())
+    };
+    types.iter().map(part).collect()
+}
+
+/// A sum. Rows that are added to zeros are added to the other summand instead, and so is a sum that a loop carries, if it
+/// has one use.
+fn added(b: &mut Builder, sum: Value, (value, n_uses): (Value, usize)) -> Value {
     let node = &b.graph.nodes[value.node];
     if let (NodeOp::Scatter { axis, batch, combine: Combine::Add }, &[base, index, updates]) =
         (&node.op, &node.inputs[..])
-        && matches!(&b.graph.nodes[base.node].op, NodeOp::Const(zero) if zero.as_f64() == 0.0)
+        && is_zero(&b.graph, base)
     {
         return b.scatter(sum, index, updates, *axis, *batch, Combine::Add);
+    }
+    if let NodeOp::Loop { until: false, trips: 1.., .. } = node.op
+        && is_zero(&b.graph, node.inputs[value.port])
+        && n_uses == 1
+        && n_reads(&b.graph, value) == 0
+        && carries_sum(&node.regions[0], value.port)
+    {
+        b.graph.nodes[value.node].inputs[value.port] = sum;
+        return value;
     }
     b.add(sum, value)
 }
 
-/// A graph with copies of some nodes of another.
-struct Copied<'g> {
-    builder: Builder<'g>,
-    /// By old value: the new one.
-    map: HashMap<Value, Value>,
+fn is_zero(graph: &Graph, value: Value) -> bool {
+    matches!(&graph.nodes[value.node].op, NodeOp::Const(zero) if zero.as_f64() == 0.0)
 }
 
-impl<'g> Copied<'g> {
-    fn new(name: &str, old: &Graph, registry: &'g Registry) -> Copied<'g> {
-        let mut builder = Builder::new(Graph::new(name), registry);
-        builder.reserve(old.nodes.iter().flat_map(|node| &node.outputs).map(|output| output.name.clone()));
-        builder.set_scope("tape", None);
-        Copied { builder, map: HashMap::new() }
-    }
+/// How often the nodes of a graph read a value.
+fn n_reads(graph: &Graph, value: Value) -> usize {
+    graph.nodes.iter().flat_map(|node| &node.inputs).filter(|input| **input == value).count()
+}
 
-    /// Copies a node whose operands are copied, unless a value stands for it.
-    fn node(&mut self, old: &Graph, id: NodeId) {
-        let node = &old.nodes[id];
-        if self.map.contains_key(&Value::of(id)) {
-            return;
+/// Whether a region only adds to a carried value.
+fn carries_sum(region: &Graph, port: usize) -> bool {
+    let input = region.inputs().filter(|(_, kind)| *kind != InputKind::Step).nth(port);
+    let Some(input) = input.map(|(id, _)| Value::of(id)) else { return false };
+    let (_, output) = region.outputs[port];
+    let node = &region.nodes[output.node];
+    let adds = match &node.op {
+        NodeOp::Scatter { combine: Combine::Add, .. } => node.inputs[0] == input,
+        NodeOp::Scalar(Scalar::Binary(Binary::Add)) => node.inputs.contains(&input),
+        NodeOp::Loop { until: false, .. } => {
+            node.inputs[output.port] == input && carries_sum(&node.regions[0], output.port)
         }
-        let inputs = node.inputs.iter().map(|input| self.map[input]).collect();
-        let made = self.builder.graph.push(Node { inputs, ..node.clone() });
-        for port in 0..node.outputs.len() {
-            self.map.entry(Value { node: id, port }).or_insert(Value { node: made, port });
-        }
-    }
+        _ => false,
+    };
+    adds && n_reads(region, input) == 1
+}
 
-    fn input(&mut self, ty: Type) -> Value {
-        let name = self.builder.fresh_name();
-        self.builder.input(&name, InputKind::Data, ty)
-    }
-
-    fn finish(self, results: Vec<Value>) -> Graph {
-        let named = results.into_iter().enumerate().map(|(at, value)| (format!("next.{at}").into(), value));
-        Graph { outputs: named.collect(), ..self.builder.graph }
-    }
+/// What some results of a loop need, if the node is a loop of a known number of trips.
+fn needs_of(node: &Node, ports: &[bool]) -> Option<Needs> {
+    matches!(node.op, NodeOp::Loop { until: false, .. }).then(|| Needs::of(node, ports))
 }

@@ -7,6 +7,7 @@
 mod backward;
 mod forward;
 mod issue;
+mod keep;
 mod loops;
 mod maps;
 mod primitives;

@@ -144,10 +144,48 @@ pub enum NodeOp {
         until: bool,
         /// Whether random nodes in the region take the number of the trip already, which lowering sees to.
         counted: bool,
+        /// Whether the iteration counts from the last trip to the first. Lowering computes it from the number of the trip.
+        reverse: bool,
+        /// What its gradient keeps of each trip. Lowering forgets it.
+        keep: Keep,
     },
     /// Picks a region by its first operand, `bool[]`: the first region if true, else the second. The other operands are
     /// the inputs of the regions.
     Cond,
+}
+
+/// What the gradient of a loop keeps of each trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// All values that it cannot compute again by elementwise ops.
+    #[default]
+    All,
+    /// The carried values of about √trips trips. It runs the trips between them once more.
+    Sqrt,
+    /// The carried values. It computes everything else once more.
+    Carried,
+}
+
+impl Keep {
+    /// All of them, by their names in texts.
+    pub const NAMED: [(&str, Keep); 3] =
+        [("all", Keep::All), ("sqrt", Keep::Sqrt), ("carried", Keep::Carried)];
+
+    /// ⌈√trips⌉, the trips between carried values that are kept by [`Keep::Sqrt`].
+    pub fn chunk_of(trips: usize) -> usize {
+        let root = trips.isqrt();
+        root + usize::from(root * root < trips)
+    }
+
+    /// The name in texts.
+    pub fn name(self) -> &'static str {
+        let [(all, _), (sqrt, _), (carried, _)] = Keep::NAMED;
+        match self {
+            Keep::All => all,
+            Keep::Sqrt => sqrt,
+            Keep::Carried => carried,
+        }
+    }
 }
 
 /// One result: its name and type.
@@ -182,6 +220,14 @@ impl Node {
     pub fn name(&self) -> &Symbol {
         steps(1);
         &self.outputs[0].name
+    }
+}
+
+impl Node {
+    /// The name, and those of all nodes in its regions.
+    pub(crate) fn names_within(&self) -> Vec<Symbol> {
+        let inside = self.regions.iter().flat_map(|region| &region.nodes).flat_map(Node::names_within);
+        [self.name().clone()].into_iter().chain(inside).collect()
     }
 }
 
@@ -289,23 +335,6 @@ impl Graph {
             }
         }
         reached
-    }
-
-    /// The graph without unneeded nodes and inputs.
-    pub fn pruned(&self) -> Graph {
-        let live = self.live();
-        let mut renamed = vec![usize::MAX; self.nodes.len()];
-        let mut pruned = Graph::new(self.name.clone());
-        let rename = |renamed: &[usize], v: Value| Value { node: renamed[v.node], port: v.port };
-        for (id, node) in self.nodes.iter().enumerate().filter(|(id, _)| live[*id]) {
-            let mut node = node.clone();
-            node.inputs.iter_mut().for_each(|input| *input = rename(&renamed, *input));
-            renamed[id] = pruned.push(node);
-        }
-        pruned.outputs = self.outputs.iter().map(|(name, v)| (name.clone(), rename(&renamed, *v))).collect();
-        let link = |l: &StateLink| StateLink { input: renamed[l.input], next: rename(&renamed, l.next) };
-        pruned.state = self.state.iter().map(link).collect();
-        pruned
     }
 }
 

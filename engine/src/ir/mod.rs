@@ -11,6 +11,7 @@ mod handle;
 mod issue;
 mod op;
 mod prim;
+mod pruned;
 mod scalar;
 mod text;
 mod types;
@@ -23,13 +24,14 @@ pub use builder::{Builder, stream_of};
 pub use dim::{Dim, Symbol};
 pub use dtype::DType;
 pub use graph::{
-    Call, Graph, InputKind, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Value, free_name,
+    Call, Graph, InputKind, Keep, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Value, free_name,
     written_path,
 };
 pub use handle::{E, Reg};
 pub use issue::TypeIssue;
 pub use op::{OpInterface, OpSet};
 pub use prim::{Combine, Contract, Monoid, Requirement, View};
+pub(crate) use pruned::{Needs, with_needs};
 pub use scalar::{Binary, Foreign, Scalar, Unary};
 pub(crate) use text::NodeText;
 pub use text::{TextError, parse, read_extent};

@@ -1,13 +1,15 @@
 //! Regions of loops in primitives: random nodes take the number of the trip, and the step is a given value.
 
 use crate::ir::{
-    Binary, DType, Graph, InputKind, Literal, Node, NodeId, NodeOp, Output, Scalar, Type, Value,
+    Binary, DType, Graph, InputKind, Keep, Literal, Node, NodeId, NodeOp, Output, Scalar, Type, Value,
 };
 
 /// A loop of primitives. The step becomes its last given value if the region reads it. Returns the op, the region, and
 /// whether it takes the step.
 pub fn counted(op: &NodeOp, region: Graph, n_outputs: usize) -> (NodeOp, Graph, bool) {
-    let &NodeOp::Loop { trips, n_given, until, counted } = op else { crate::bug!("{op:?} is no loop") };
+    let &NodeOp::Loop { trips, n_given, until, counted, reverse, .. } = op else {
+        crate::bug!("{op:?} is no loop")
+    };
     let n_carried = n_outputs - usize::from(until);
     let takes_step = reads_step(&region);
     let mut counter = Counter {
@@ -16,9 +18,11 @@ pub fn counted(op: &NodeOp, region: Graph, n_outputs: usize) -> (NodeOp, Graph, 
         step: None,
         number: None,
         is_counted: counted,
+        is_reverse: reverse,
     };
     counter.rebuild(&region, (trips, n_carried), takes_step);
-    let op = NodeOp::Loop { trips, n_given: n_given + usize::from(takes_step), until, counted: true };
+    let n_given = n_given + usize::from(takes_step);
+    let op = NodeOp::Loop { trips, n_given, until, counted: true, reverse: false, keep: Keep::All };
     (op, counter.new, takes_step)
 }
 
@@ -40,10 +44,12 @@ struct Counter {
     new: Graph,
     map: Vec<NodeId>,
     step: Option<Value>,
-    /// The number of the trip.
+    /// The iteration: the number of the trip, counted from the last if the loop is reversed.
     number: Option<Value>,
     /// Whether random nodes take it already.
     is_counted: bool,
+    /// Whether the iteration counts from the last trip to the first.
+    is_reverse: bool,
 }
 
 impl Counter {
@@ -60,7 +66,15 @@ impl Counter {
             self.step =
                 step.map(|id| self.push(NodeOp::Input(InputKind::Data), vec![], region.node(id).name()));
         }
-        self.number = Some(Value::of(self.map[inputs[n_carried]]));
+        let number = Value::of(self.map[inputs[n_carried]]);
+        self.number = Some(number);
+        if self.is_reverse {
+            let name = format!("{}.back", self.new.name_of(number));
+            let last =
+                self.push(NodeOp::Const(Literal::Int(trips as i64 - 1)), vec![], &format!("{name}.last"));
+            let iteration = self.push(NodeOp::Scalar(Scalar::Binary(Binary::Sub)), vec![last, number], &name);
+            (self.number, self.map[inputs[n_carried]]) = (Some(iteration), iteration.node);
+        }
         for (id, node) in
             region.nodes.iter().enumerate().filter(|(_, node)| !matches!(node.op, NodeOp::Input(_)))
         {

@@ -13,7 +13,6 @@ mod tests;
 pub use crate::op::reference::{Elements, OracleTensor};
 pub use tensor::Precision;
 
-use crate::bind::unroll;
 use crate::ir::{
     Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeId, NodeOp, Requirement, Symbol,
     Type, Value, View, dense_strides, written_path,
@@ -137,7 +136,7 @@ impl<'r> Oracle<'r> {
         step: i64,
         see: &mut dyn FnMut(&Computed<'_>),
     ) -> Result<OracleRun, OracleError> {
-        let graph = primitives(&unroll(graph), self.registry);
+        let graph = primitives(graph, self.registry);
         let machine = self.computed(&graph, seed, see, &mut |node, kind| given(node, kind, inputs, step))?;
         let outputs =
             graph.outputs.iter().map(|(name, v)| (name.clone(), machine.value(*v).clone())).collect();

@@ -137,8 +137,8 @@ impl Planner<'_> {
     fn updates_in_place(&self, link: &StateLink, after: &[Vec<usize>]) -> Option<usize> {
         let state = Value::of(link.input);
         let writer = self.users.writer(link.next)?;
-        // A check in a loop may fail after the first trips.
-        if matches!(self.kernels[writer].body, KernelBody::Loop(_)) {
+        // A check may fail after the first trips, and the kernels of later ones do not ask for those of this plan.
+        if matches!(self.kernels[writer].body, KernelBody::Loop(_)) && !self.users.checkers().is_empty() {
             return None;
         }
         let is_reader = self.users.readers(state).contains(&writer);
@@ -332,7 +332,7 @@ impl Planner<'_> {
         slots
     }
 
-    /// Lets a map write its result over an operand whose last use it is.
+    /// Lets a map write its result over an operand whose last use it is. A loop carries a value on where the initial one is.
     fn reuse_dying(&self, order: &[Scheduled], clocks: &Clocks, slots: &mut Slots) {
         for (at, launch) in order.iter().enumerate() {
             let kernel = &self.kernels[launch.kernel];
@@ -382,6 +382,12 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
         // The base may share memory with the result if no computation uses the base.
         KernelBody::Scatter(body) => {
             return body.copied_base() == Some(operand) && !loads(&body.updates, operand);
+        }
+        // Initial values are read before the first trip only.
+        KernelBody::Loop(body) => {
+            let mut given = kernel.operands[body.given(0)..body.carried(0)].iter();
+            let is_initial = operand < body.n_carried && given.all(|given| given.value != value);
+            return is_initial && target == Some(body.carried(operand));
         }
         _ => return false,
     };

@@ -7,8 +7,17 @@ use crate::op::Rounding;
 /// One line for each cast of mixed precision in a stage's graph and each node that it serves: the cast value, both types,
 /// the node, and the rule. Gradients and updates are left out, since they follow.
 pub fn casts(graph: &Graph) -> String {
+    let mut lines = vec![];
+    add_casts(graph, &mut lines);
+    match lines.is_empty() {
+        true => "no casts: all nodes are computed in the types that they declare\n".to_owned(),
+        false => lines.concat(),
+    }
+}
+
+/// The lines of a graph and of the loops in it.
+fn add_casts(graph: &Graph, lines: &mut Vec<String>) {
     let users = graph.users();
-    let mut lines: Vec<String> = vec![];
     for (id, from, to) in inserted(graph) {
         let value = graph.name_of(graph.nodes[id].inputs[0]);
         let mut tell = |user: &str, rule: &str| {
@@ -27,10 +36,8 @@ pub fn casts(graph: &Graph) -> String {
             tell(graph.nodes[link.input].name(), "states keep their type");
         }
     }
-    match lines.is_empty() {
-        true => "no casts: all nodes are computed in the types that they declare\n".to_owned(),
-        false => lines.concat(),
-    }
+    let forward = graph.nodes.iter().filter(|node| !is_backward(node));
+    forward.flat_map(|node| &node.regions).for_each(|region| add_casts(region, lines));
 }
 
 /// The inserted casts, with both types. Their names tell them from those of a pipeline, which are calls.

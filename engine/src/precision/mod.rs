@@ -3,6 +3,9 @@
 //! The pass inserts casts into a bound graph, before gradients are taken. So gradients follow from the casts, and those of
 //! parameters arrive in `f32`. Ops decide by their [`Rounding`], primitives by their kind. Inputs, outputs and states keep
 //! their types. Only values of `f32` are concerned; those of other types are computed as they are declared.
+//!
+//! The region of a loop is treated like the graph around it. Carried values keep their types, and given ones have those
+//! that they have outside.
 
 mod explain;
 mod rule;
@@ -11,32 +14,25 @@ mod tests;
 
 pub use explain::casts;
 
-use crate::ir::{DType, Graph, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value, free_name};
+use crate::ir::{
+    DType, Graph, InputKind, Node, NodeId, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value, free_name,
+};
 use crate::op::Rounding;
 use rule::{is_leaf, result_types, rule_of};
 use std::collections::{HashMap, HashSet};
 
 /// The graph with casts to `half` and back. Nodes with a name in `full` are computed in `f32`.
 pub fn mixed(graph: &Graph, half: DType, full: &HashSet<Symbol>) -> Graph {
-    let outputs = graph.nodes.iter().flat_map(|node| &node.outputs);
-    let mut mixer = Mixer {
-        old: graph,
-        half,
-        new: Graph::new(graph.name.clone()),
-        map: vec![],
-        is_free: vec![],
-        casts: HashMap::new(),
-        names: outputs.map(|output| output.name.clone()).collect(),
-    };
-    for node in &graph.nodes {
-        mixer.add(node, if full.contains(node.name()) { Rounding::Never } else { rule_of(node) });
-    }
-    mixer.finish()
+    Mixer::of(graph, (half, full), HashMap::new())
 }
 
 struct Mixer<'g> {
     old: &'g Graph,
     half: DType,
+    /// Names of nodes that are computed in `f32`.
+    full: &'g HashSet<Symbol>,
+    /// By input of a region that a loop is given: its type, and whether its elements may be rounded.
+    given: HashMap<NodeId, (Type, bool)>,
     new: Graph,
     /// The new value of each old one.
     map: Vec<Vec<Value>>,
@@ -47,7 +43,52 @@ struct Mixer<'g> {
     names: HashSet<Symbol>,
 }
 
-impl Mixer<'_> {
+impl<'g> Mixer<'g> {
+    fn of(
+        graph: &'g Graph,
+        (half, full): (DType, &'g HashSet<Symbol>),
+        given: HashMap<NodeId, (Type, bool)>,
+    ) -> Graph {
+        let outputs = graph.nodes.iter().flat_map(|node| &node.outputs);
+        let names = outputs.map(|output| output.name.clone()).collect();
+        let (new, casts) = (Graph::new(graph.name.clone()), HashMap::new());
+        let mut mixer =
+            Mixer { old: graph, half, full, given, new, map: vec![], is_free: vec![], casts, names };
+        for (id, node) in graph.nodes.iter().enumerate() {
+            match (&node.op, mixer.given.get(&id).cloned()) {
+                (_, Some((ty, is_free))) => mixer.add_given(node, ty, is_free),
+                (NodeOp::Loop { n_given, .. }, _) => mixer.add_loop(node, node.inputs.len() - n_given),
+                _ => {
+                    mixer.add(node, if full.contains(node.name()) { Rounding::Never } else { rule_of(node) })
+                }
+            }
+        }
+        mixer.finish()
+    }
+
+    /// An input of a region that a loop is given.
+    fn add_given(&mut self, node: &Node, ty: Type, is_free: bool) {
+        let outputs = vec![Output { ty, ..node.outputs[0].clone() }];
+        let id = self.new.push(Node { outputs, ..node.clone() });
+        self.map.push(vec![Value::of(id)]);
+        self.is_free.push(is_free);
+    }
+
+    /// A loop whose carried values keep their types.
+    fn add_loop(&mut self, node: &Node, n_carried: usize) {
+        let (carried, given) = node.inputs.split_at(n_carried);
+        let mut inputs: Vec<Value> = carried.iter().map(|&input| self.as_before(input)).collect();
+        inputs.extend(given.iter().map(|given| self.map[given.node][given.port]));
+        let region = &node.regions[0];
+        let taken = region.inputs().filter(|(_, kind)| *kind != InputKind::Step).skip(n_carried + 1);
+        let types = given.iter().zip(&inputs[n_carried..]);
+        let types = types.map(|(old, new)| (self.new.ty(*new).clone(), self.is_free[old.node]));
+        let region = Mixer::of(region, (self.half, self.full), taken.map(|(id, _)| id).zip(types).collect());
+        let id = self.new.push(Node { inputs, regions: vec![region], ..node.clone() });
+        self.map.push((0..node.outputs.len()).map(|port| Value { node: id, port }).collect());
+        self.is_free.push(false);
+    }
+
     fn add(&mut self, node: &Node, rule: Rounding) {
         let depends_on_free = || node.inputs.iter().all(|input| self.is_free[input.node]);
         let is_free = is_leaf(node) || rule == Rounding::Follows && depends_on_free();

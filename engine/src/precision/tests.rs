@@ -191,3 +191,122 @@ fn what_follows_f32_stays_f32() {
     "#]],
     );
 }
+
+/// A loop that is given a product, and parameters.
+const LOOP: &str = "
+    graph g {
+      input x: f32[9, 3]
+      param w: f32[3, 4]
+      param u: f32[4, 4]
+      param b: f32[4]
+      h: f32[4] = .const(0.0)
+      z: f32[9, 4] = .contract(x, w, contracted=[[1, 0]])
+      (last: f32[4]) = .loop(h, z, u, b, given=3, trips=9) {
+        graph trip {
+          input c: f32[4]
+          input i: i32[]
+          input z: f32[9, 4]
+          input u: f32[4, 4]
+          input b: f32[4]
+          row: f32[4] = .gather(z, i, axis=0)
+          p: f32[4] = .contract(c, u, contracted=[[0, 0]])
+          s: f32[4] = map(row, p, b) |a, b, c| tanh(a + b + c)
+          total: f32[] = .sum(s, axes=[0])
+          next: f32[4] = map(s, total) |a, b| a / b
+          output next = next
+        }
+      }
+      output last = last
+    }";
+
+/// Carried values keep their types. A sequence that is of the half type outside is so inside, and parameters are rounded.
+#[test]
+fn loops_are_entered() {
+    check(
+        LOOP,
+        &[],
+        expect![[r#"
+        graph g {
+          input x: f32[9, 3]
+          param w: f32[3, 4]
+          param u: f32[4, 4]
+          param b: f32[4]
+          h: f32[4] = .const(0.0)
+          x.bf16: bf16[9, 3] = .cast(x, dtype=bf16)
+          w.bf16: bf16[3, 4] = .cast(w, dtype=bf16)
+          z: bf16[9, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          last: f32[4] = .loop(h, z, u, b, given=3, trips=9) {
+            graph trip {
+              input c: f32[4]
+              input i: i32[]
+              input z: bf16[9, 4]
+              input u: f32[4, 4]
+              input b: f32[4]
+              row: bf16[4] = .gather(z, i, axis=0)
+              c.bf16: bf16[4] = .cast(c, dtype=bf16)
+              u.bf16: bf16[4, 4] = .cast(u, dtype=bf16)
+              p: bf16[4] = .contract(c.bf16, u.bf16, contracted=[[0, 0]])
+              b.bf16: bf16[4] = .cast(b, dtype=bf16)
+              s: bf16[4] = map(row, p, b.bf16) |a, b, c| tanh(a + b + c)
+              s.f32: f32[4] = .cast(s, dtype=f32)
+              total: f32[] = .sum(s.f32, axes=[0])
+              next: f32[4] = map(s.f32, total) |a, b| a / b
+              output next = next
+            }
+          }
+          output last = last
+        }
+    "#]],
+        expect![[r#"
+        x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
+        w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
+        c: f32 -> bf16 for p: operands of a contraction are rounded, its sums are f32
+        u: f32 -> bf16 for p: operands of a contraction are rounded, its sums are f32
+        b: f32 -> bf16 for s: a parameter or constant beside an operand of the half type
+        s: bf16 -> f32 for total: reductions, norms, losses and undeclared ops are f32
+        s: bf16 -> f32 for next: it has another operand of f32
+    "#]],
+    );
+}
+
+#[test]
+fn nodes_in_loops_may_be_left_out() {
+    check(
+        LOOP,
+        &["p"],
+        expect![[r#"
+        graph g {
+          input x: f32[9, 3]
+          param w: f32[3, 4]
+          param u: f32[4, 4]
+          param b: f32[4]
+          h: f32[4] = .const(0.0)
+          x.bf16: bf16[9, 3] = .cast(x, dtype=bf16)
+          w.bf16: bf16[3, 4] = .cast(w, dtype=bf16)
+          z: bf16[9, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          last: f32[4] = .loop(h, z, u, b, given=3, trips=9) {
+            graph trip {
+              input c: f32[4]
+              input i: i32[]
+              input z: bf16[9, 4]
+              input u: f32[4, 4]
+              input b: f32[4]
+              row: bf16[4] = .gather(z, i, axis=0)
+              p: f32[4] = .contract(c, u, contracted=[[0, 0]])
+              row.f32: f32[4] = .cast(row, dtype=f32)
+              s: f32[4] = map(row.f32, p, b) |a, b, c| tanh(a + b + c)
+              total: f32[] = .sum(s, axes=[0])
+              next: f32[4] = map(s, total) |a, b| a / b
+              output next = next
+            }
+          }
+          output last = last
+        }
+    "#]],
+        expect![[r#"
+        x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
+        w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
+        row: bf16 -> f32 for s: it has another operand of f32
+    "#]],
+    );
+}

@@ -77,7 +77,8 @@ fn action_at(action: Action, moved: &dyn Fn(Place) -> Place) -> Action {
 /// Copies of the initial values, and the number 0 of the first trip.
 fn starts(site: &Site, trip: &LoopPlan, body: &LoopBody) -> Result<Program, CodegenError> {
     let mut program = Program::default();
-    for number in 0..body.n_carried {
+    let is_there = |number: usize| site.buffers[number] == site.buffers[body.carried(number)];
+    for number in (0..body.n_carried).filter(|&number| !is_there(number)) {
         let ty = &site.kernel.operands[number].ty;
         let load = FusedOp::Load { operand: 0, access: whole(ty), index: None };
         let places = [Place::operand(number), Place::operand(body.carried(number))];

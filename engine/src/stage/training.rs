@@ -9,6 +9,7 @@ use super::{StageGraph, StageIssue, Wanted, add_sums, optimize, rows, select};
 use crate::ir::{
     Binary, Builder, DType, Graph, InputKind, Level, Scalar, StateLink, Symbol, Type, Unary, Value,
 };
+use crate::last_rows::last_rows;
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{Pipeline, StageKind, TrainStage};
@@ -92,6 +93,8 @@ pub fn training_with(
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &data.data, rows.per_step())?)?;
     let fed = rows::feed(pipeline, &bound, data, rows, (true, stage.accumulate), registry)?;
     let fed = sound("feed", Level::Bound, fed);
+    // A gradient of a stack would take memory, too.
+    let fed = sound("last-rows", Level::Bound, last_rows(&fed, registry));
     let trained = trained(pipeline, stage);
     let steps =
         steps(stage, (&trained, &updates.once), &pipeline.recomputed, (total_steps(stage, data), *norm));

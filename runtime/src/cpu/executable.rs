@@ -9,6 +9,7 @@ use crate::bindings::Bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -99,6 +100,9 @@ impl CpuExecutable {
             if has_failed {
                 break;
             }
+            if self.assertions.is_cancelled() {
+                return Err(RunError::Cancelled);
+            }
             after(launch);
         }
         match self.assertions.take() {
@@ -126,6 +130,10 @@ impl Executable for CpuExecutable {
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         self.bindings.check()?;
         (0..n_steps).try_for_each(|i| self.take_step(first_step.wrapping_add(i), |_| {}))
+    }
+
+    fn cancel_by(&mut self, flag: Arc<AtomicBool>) {
+        self.assertions.cancel = flag;
     }
 
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {

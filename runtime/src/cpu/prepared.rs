@@ -167,8 +167,10 @@ impl KernelLaunch for LoopLaunch {
         self.place(call.buffers);
         for number in 0..self.body.n_carried {
             let (from, to) = (&call.buffers[number], &call.buffers[self.body.carried(number)]);
-            // SAFETY: both have that size, and the plan keeps results apart from all operands.
-            unsafe { std::ptr::copy_nonoverlapping(from.start, to.start, from.len * from.size) };
+            if from.start != to.start {
+                // SAFETY: both have that size. They are one memory, or the plan keeps them apart.
+                unsafe { std::ptr::copy_nonoverlapping(from.start, to.start, from.len * from.size) };
+            }
         }
         let number = self.start(self.trip.number_place(&self.body), call.buffers);
         let ends = self.trip.ends_place(&self.body).map(|place| self.start(place, call.buffers));
@@ -181,7 +183,7 @@ impl KernelLaunch for LoopLaunch {
             }
             // SAFETY: the value is a result of the trip.
             let has_ended = ends.is_some_and(|ends| unsafe { *ends != 0 });
-            if has_ended || call.assertions.has_failure() {
+            if has_ended || call.assertions.has_failure() || call.assertions.is_cancelled() {
                 break;
             }
         }

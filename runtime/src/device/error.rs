@@ -255,6 +255,9 @@ pub enum RunError {
     /// An input has no buffer yet.
     #[error("input `{0}` is not bound")]
     Unbound(String),
+    /// The flag that cancels runs was set.
+    #[error("cancelled within a step")]
+    Cancelled,
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -10,6 +10,7 @@ use crate::device::{Arrival, DeviceBuffer, DeviceError, Executable, KernelTime, 
 use engine_core::plan::Plan;
 use engine_core::program::{NoProgram, Programs, Refusal};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A plan, ready to run.
 pub struct GpuExecutable<G: PlanGpu> {
@@ -82,6 +83,10 @@ impl<G: PlanGpu> Executable for GpuExecutable<G> {
         self.gpu.enter()?;
         self.last_step = first_step.wrapping_add(n_steps - 1);
         self.queue.run(&self.launches, first_step, n_steps)
+    }
+
+    fn cancel_by(&mut self, flag: Arc<AtomicBool>) {
+        self.queue.cancel_by(flag);
     }
 
     fn host_seconds(&self) -> Option<f64> {

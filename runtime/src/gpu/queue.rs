@@ -5,6 +5,7 @@ use super::plan_memory::PlanMemory;
 use crate::device::{Arrival, DeviceError, RunError};
 use engine_core::plan::Plan;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A GPU that runs plans.
@@ -41,6 +42,9 @@ pub trait Queue<G: Gpu>: Send + Sized {
     fn wait_for(&mut self, _arrival: &Arrival) -> Result<(), DeviceError> {
         Ok(())
     }
+
+    /// Lets a flag end later runs between two trips of a loop.
+    fn cancel_by(&mut self, _flag: Arc<AtomicBool>) {}
 
     /// Runs at least one step, waits for the last one, and reports a failed assertion.
     fn run(&mut self, launches: &Launches<G>, first_step: u32, n_steps: u32) -> Result<(), RunError>;

@@ -1,5 +1,7 @@
 //! How a function is called: once, several times in a row, for each position of a sequence, or until a condition holds.
 
+use crate::ir::Keep;
+
 /// The manner of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Manner {
@@ -13,6 +15,8 @@ pub(super) struct Manner {
     pub(super) unroll: bool,
     /// Whether the backward pass recomputes the activations.
     pub(super) recompute: bool,
+    /// What the backward pass keeps of the calls for all positions.
+    pub(super) keep: Keep,
 }
 
 /// The end of calls whose number only a run knows.

@@ -86,26 +86,88 @@ fn the_gradient_of_a_loop_is_that_of_its_copies() {
     let graph = parse(&text, &registry).unwrap();
     let (looped, copied) = (results(&graph, &registry), results(&unroll_most(&graph, 130), &registry));
     assert_eq!(looped[1], [134.0]);
-    for (a, b) in looped.iter().zip(&copied) {
-        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9 * (1.0 + b.abs())), "{a:?}\n{b:?}");
-    }
+    assert!(are_close(&looped, &copied), "{looped:?}\n{copied:?}");
 }
 
-/// The central difference of the loss along one element of u.
+/// Sums of gradients are added up in another order.
+fn are_close(found: &[Vec<f64>], wanted: &[Vec<f64>]) -> bool {
+    let is_close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * (1.0 + b.abs());
+    found.iter().zip(wanted).all(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(is_close))
+}
+
+/// The central difference of the loss along one element of u. The loss is that of the graph with its gradients, since
+/// the trips behind the last chunk draw from streams of their own.
 #[test]
 fn the_gradient_of_a_loop_that_draws_is_its_slope() {
     let registry = registry();
-    let graph = parse(TEXT, &registry).unwrap();
-    let gradient = results(&graph, &registry)[4][4];
-    let loss = |step: f64| {
-        let mut inputs = values(&graph);
-        let mut u = inputs["u"].to_f64();
-        u[4] += step;
-        inputs.insert("u".into(), OracleTensor::new(DType::F32, &[3, 3], &u));
-        Oracle::new(&registry).run(&graph, &inputs, 5, 3).unwrap().outputs["loss"].to_f64()[0]
+    for keep in ["", ", keep=sqrt", ", reverse=true", ", reverse=true, keep=sqrt"] {
+        let graph = parse(&TEXT.replace("trips=130", &format!("trips=130{keep}")), &registry).unwrap();
+        let gradient = results(&graph, &registry)[4][4];
+        let wrt = graph.find("u").unwrap();
+        let graph = differentiate(&graph, &registry, graph.find("loss").unwrap(), &[wrt]).unwrap().graph;
+        let loss = |step: f64| {
+            let mut inputs = values(&graph);
+            let mut u = inputs["u"].to_f64();
+            u[4] += step;
+            inputs.insert("u".into(), OracleTensor::new(DType::F32, &[3, 3], &u));
+            Oracle::new(&registry).run(&graph, &inputs, 5, 3).unwrap().outputs["loss"].to_f64()[0]
+        };
+        let slope = (loss(1e-3) - loss(-1e-3)) / 2e-3;
+        assert!((slope - gradient).abs() <= 1e-4 * (1.0 + slope.abs()), "{keep}: {slope} {gradient}");
+    }
+}
+
+/// Chunks of 12 trips and a rest of 10, whose inner loops are in chunks, too. Without random numbers, all is equal.
+#[test]
+fn a_loop_that_keeps_chunks_has_the_same_gradient() {
+    let registry = registry();
+    for reverse in ["", ", reverse=true"] {
+        let text =
+            TEXT.replace("noisy(x)", "softmax(x)").replace("trips=130", &format!("trips=130{reverse}"));
+        let plain = results(&parse(&text, &registry).unwrap(), &registry);
+        let copies = unroll_most(&parse(&text.replace("129", "3"), &registry).unwrap(), 130);
+        let few = results(&parse(&text.replace("129", "3"), &registry).unwrap(), &registry);
+        assert!(are_close(&few, &results(&copies, &registry)), "{reverse}");
+        let chunks = text.replace("trips=1", "keep=sqrt, trips=1");
+        let graph = parse(&chunks, &registry).unwrap();
+        assert!(are_close(&results(&graph, &registry), &plain), "{reverse}");
+    }
+}
+
+/// A loop that hands a square matrix on, of which each trip needs the products. Only the last is read.
+const SQUARES: &str = "
+    graph g {
+      input h: f32[64, 64]
+      input u: f32[64, 64]
+      last: f32[64, 64] = .loop(h, u, given=1, trips=TRIPS) {
+        graph body {
+          input c: f32[64, 64]
+          input i: i32[]
+          input u: f32[64, 64]
+          p: f32[64, 64] = .contract(c, u, contracted=[[1, 0]])
+          s: f32[64, 64] = map(p) |a| tanh(a)
+          output s = s
+        }
+      }
+      loss: f32[] = .sum(last, axes=[0, 1])
+      output loss = loss
+    }";
+
+#[test]
+fn the_memory_of_a_loop_that_keeps_chunks_grows_with_the_root_of_its_length() {
+    let registry = registry();
+    let bytes = |keep: &str, trips: usize| {
+        let text = SQUARES.replace("TRIPS", &format!("{trips}, keep={keep}"));
+        let graph = parse(&text, &registry).unwrap();
+        let wrt = graph.find("u").unwrap();
+        let found = differentiate(&graph, &registry, graph.find("loss").unwrap(), &[wrt]).unwrap();
+        let outputs = vec![("d.u".into(), found.grads[0])];
+        let graph = Graph { outputs, ..found.graph }.pruned();
+        compile(&graph, &registry, &Options::default()).plan.arena_bytes as f64 / f64::from(64 * 64 * 4)
     };
-    let slope = (loss(1e-3) - loss(-1e-3)) / 2e-3;
-    assert!((slope - gradient).abs() <= 1e-4 * (1.0 + slope.abs()), "{slope} {gradient}");
+    let (plain, chunks) = ([256, 4096].map(|n| bytes("all", n)), [256, 4096].map(|n| bytes("sqrt", n)));
+    assert!(plain[1] > 15.0 * plain[0] && plain[0] > 256.0, "{plain:?}");
+    assert!(chunks[1] < 4.5 * chunks[0] && chunks[0] < 100.0, "{chunks:?}");
 }
 
 #[test]
@@ -133,4 +195,24 @@ fn a_loop_that_may_end_early_has_no_gradient() {
     let (x, y) = (graph.find("x").unwrap(), graph.find("y").unwrap());
     let issue = differentiate(&graph, &registry, y, &[x]).unwrap_err();
     assert_eq!((&*issue.node, issue.why.contains("only a run knows")), ("y", true));
+}
+
+/// The gradient needs what is carried and two products, all small and of one type.
+#[test]
+fn small_values_share_a_stack() {
+    let registry = registry();
+    let text = SQUARES.replace("TRIPS", "200").replace(
+        "s: f32[64, 64] = map(p) |a| tanh(a)",
+        "q: f32[64, 64] = .contract(u, c, contracted=[[1, 0]])
+         s: f32[64, 64] = map(p, q) |a, b| tanh(a) * b",
+    );
+    let n_results = |text: &str| {
+        let graph = parse(text, &registry).unwrap();
+        let wrt = graph.find("u").unwrap();
+        let found = differentiate(&graph, &registry, graph.find("loss").unwrap(), &[wrt]).unwrap();
+        let is_loop = |node: &&crate::ir::Node| matches!(node.op, NodeOp::Loop { .. });
+        found.graph.nodes.iter().find(is_loop).unwrap().outputs.len()
+    };
+    assert_eq!(n_results(&text), 2, "what is carried, and a stack of three values a trip");
+    assert_eq!(n_results(&text.replace("64", "640")), 4, "large values have stacks of their own");
 }

@@ -4,7 +4,7 @@ use super::extent::open_extent;
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
 use crate::ir::{
-    Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Literal, Monoid, NodeOp, OpSet, Requirement,
+    Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Keep, Literal, Monoid, NodeOp, OpSet, Requirement,
     Scalar, View,
 };
 use crate::text::expr::{Expr, ExprKind};
@@ -113,6 +113,15 @@ fn truth(expr: &Expr) -> Result<bool, Fault> {
         Literal::Bool(truth) => Ok(truth),
         _ => Err(at(expr.span, "expected `true` or `false`")),
     }
+}
+
+fn kept(expr: &Expr) -> Result<Keep, Fault> {
+    let named = |name: &str| Keep::NAMED.iter().find(|(known, _)| *known == name).map(|(_, keep)| *keep);
+    let keep = match &expr.kind {
+        ExprKind::Name(name) => named(name),
+        _ => None,
+    };
+    keep.ok_or_else(|| at(expr.span, "expected `all`, `sqrt` or `carried`"))
 }
 
 pub(super) fn literal(expr: &Expr) -> Result<Literal, Fault> {
@@ -242,6 +251,8 @@ fn control(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
             n_given: if args.has("given") { args.count("given")? } else { 0 },
             until: args.take_open("until").map_or(Ok(false), |until| truth(&until))?,
             counted: args.take_open("counted").map_or(Ok(false), |counted| truth(&counted))?,
+            reverse: args.take_open("reverse").map_or(Ok(false), |reverse| truth(&reverse))?,
+            keep: args.take_open("keep").map_or(Ok(Keep::All), |keep| kept(&keep))?,
         },
         "cond" => NodeOp::Cond,
         _ => return Ok(None),

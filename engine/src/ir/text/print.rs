@@ -1,7 +1,7 @@
 //! Graphs as text.
 
 use super::written_name;
-use crate::ir::{Call, Combine, Graph, Node, NodeOp, Output, Requirement, Value, View};
+use crate::ir::{Call, Combine, Graph, Keep, Node, NodeOp, Output, Requirement, Value, View};
 use std::fmt::{self, Display, Formatter};
 
 /// Prints the whole graph, ending in a newline. A graph that the verifier refuses prints as well.
@@ -130,11 +130,20 @@ fn settings(op: &NodeOp) -> Vec<String> {
             batch.into_iter().chain([format!("contracted={}", pairs(&contract.contracted))]).collect()
         }
         NodeOp::Random { stream } => vec![format!("stream={stream}")],
-        NodeOp::Loop { trips, n_given, until, counted } => {
-            let counted = counted.then(|| "counted=true".to_string());
+        NodeOp::Loop { trips, n_given, until, counted, reverse, keep } => {
+            let flag = |name: &str, on: bool| on.then(|| format!("{name}=true"));
             let given = (*n_given != 0).then(|| format!("given={n_given}"));
-            let until = until.then(|| "until=true".to_string());
-            counted.into_iter().chain(given).chain([format!("trips={trips}")]).chain(until).collect()
+            let keep = (*keep != Keep::All).then(|| format!("keep={}", keep.name()));
+            let trips = Some(format!("trips={trips}"));
+            let all = [
+                flag("counted", *counted),
+                given,
+                keep,
+                flag("reverse", *reverse),
+                trips,
+                flag("until", *until),
+            ];
+            all.into_iter().flatten().collect()
         }
         NodeOp::Check(Requirement::Divisor) | NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Cond => vec![],
     }

@@ -5,11 +5,16 @@ use super::span::Span;
 use super::view::{View, copy, slice_mut, with_type};
 use engine_core::codegen::FailedAssertion;
 use engine_core::ir::{DType, NodeId, Requirement};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The record of the first failed assertion, if any.
+/// The record of the first failed assertion, if any, and the flag that ends loops.
 #[derive(Default)]
-pub struct AssertionRecord(Mutex<Option<FailedAssertion>>);
+pub struct AssertionRecord {
+    first: Mutex<Option<FailedAssertion>>,
+    /// Whether the run is cancelled.
+    pub cancel: Arc<AtomicBool>,
+}
 
 impl AssertionRecord {
     /// Takes the failed assertion of the lowest node at the lowest position, if any.
@@ -22,6 +27,11 @@ impl AssertionRecord {
         self.first().is_some()
     }
 
+    /// Whether the run is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
     #[cold]
     fn record(&self, failure: FailedAssertion) {
         let mut first = self.first();
@@ -29,7 +39,7 @@ impl AssertionRecord {
     }
 
     fn first(&self) -> MutexGuard<'_, Option<FailedAssertion>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

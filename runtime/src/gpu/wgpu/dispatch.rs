@@ -17,20 +17,22 @@ pub struct Dispatches {
     pub all: Vec<Dispatch>,
     /// Their order: a dispatch in a loop comes once for each trip.
     pub order: Vec<u32>,
-    /// Parts of the order that are loops which may end early, and their most trips.
-    pub loops: Vec<EarlyEnd>,
+    /// Parts of the order that are loops which the host runs.
+    pub loops: Vec<HostLoop>,
     /// The scalars of all dispatches, each at a multiple of [`ALIGNMENT`].
     pub infos: WgpuMemory,
 }
 
-/// A loop that the host ends.
-pub struct EarlyEnd {
+/// A loop that the host runs trip by trip: it may end early, or a loop within it may.
+pub struct HostLoop {
     /// A trip in the order of dispatches, which has it once.
     pub trip: Range<usize>,
     /// The most trips.
     pub trips: usize,
-    /// The launch of the loop, and its truth value.
-    pub until: (usize, Place),
+    /// The launch of the loop, and the truth value that ends it.
+    pub until: Option<(usize, Place)>,
+    /// Such loops within a trip.
+    pub inner: Vec<HostLoop>,
 }
 
 /// A dispatch of a kernel.
@@ -76,7 +78,7 @@ impl Dispatches {
 struct Listed {
     all: Vec<Dispatch>,
     order: Vec<u32>,
-    loops: Vec<EarlyEnd>,
+    loops: Vec<HostLoop>,
     infos: Vec<u8>,
 }
 
@@ -98,10 +100,12 @@ impl Listed {
             }
             &Work::Loop { ref body, trips, until, .. } => {
                 let first = self.order.len();
+                let before = std::mem::take(&mut self.loops);
                 body.iter().for_each(|step| self.add(launch, program, &step.work));
-                if let Some(until) = until {
-                    let trip = first..self.order.len();
-                    self.loops.push(EarlyEnd { trip, trips, until: (launch, until) });
+                let inner = std::mem::replace(&mut self.loops, before);
+                if until.is_some() || !inner.is_empty() {
+                    let (trip, until) = (first..self.order.len(), until.map(|until| (launch, until)));
+                    self.loops.push(HostLoop { trip, trips, until, inner });
                     return;
                 }
                 let trip = self.order.split_off(first);

@@ -1,7 +1,7 @@
 //! The steps of a plan through wgpu: lists of dispatches, submitted in portions.
 
 use super::context::Context;
-use super::dispatch::{Dispatches, EarlyEnd};
+use super::dispatch::{Dispatches, HostLoop};
 use super::memory::Staging;
 use super::submission::{MOST_STEPS, Portion};
 use super::timestamps::{MOST_PASSES, Timestamps};
@@ -14,6 +14,7 @@ use engine_core::plan::{ALIGNMENT, Place as Home, Plan};
 use engine_core::program::Place;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wgpu::BindGroup;
 
@@ -27,6 +28,8 @@ pub struct WgpuQueue {
     /// a bind group for each step of a submission.
     groups: Vec<Vec<BindGroup>>,
     error_flag: Staging,
+    /// The flag that ends runs.
+    cancel: Option<Arc<AtomicBool>>,
     submission_time: Duration,
     /// The mean time of the steps that were last waited for; `None` before the first wait.
     pub step_time: Option<Duration>,
@@ -56,6 +59,7 @@ impl Queue<Context> for WgpuQueue {
             dispatches,
             groups: vec![],
             error_flag: Staging::new(context, 4 * ASSERTION_WORDS)?,
+            cancel: None,
             submission_time: Duration::ZERO,
             step_time: None,
         })
@@ -71,6 +75,10 @@ impl Queue<Context> for WgpuQueue {
 
     fn rebind(&mut self) {
         self.groups.clear();
+    }
+
+    fn cancel_by(&mut self, flag: Arc<AtomicBool>) {
+        self.cancel = Some(flag);
     }
 
     fn run(&mut self, launches: &Launches<Context>, first_step: u32, n_steps: u32) -> Result<(), RunError> {
@@ -153,6 +161,10 @@ impl WgpuQueue {
             self.submit_portion(launches, portion, n_done == n_steps)?;
         }
         self.submission_time += start.elapsed();
+        if self.is_cancelled() {
+            self.context.wait()?;
+            return Err(RunError::Cancelled);
+        }
         self.finish(launches)?;
         self.step_time = Some(start.elapsed() / n_steps);
         Ok(())
@@ -169,42 +181,48 @@ impl WgpuQueue {
         if !self.dispatches.loops.is_empty() {
             return (0..portion.n_steps).try_for_each(|step| {
                 let is_last = is_last && step + 1 == portion.n_steps;
-                self.submit_with_loops(launches, step as usize, is_last)
+                let whole = (0..n_dispatches, &self.dispatches.loops[..]);
+                self.submit_with_loops(launches, step as usize, whole, is_last)
             });
         }
         for part in portion.parts(n_dispatches) {
             let is_last = is_last && part.end == n_dispatches;
             self.submit(launches, 0..portion.n_steps as usize, part, is_last)?;
+            // What is submitted cannot be cancelled.
+            if portion.n_parts > 1 && self.cancel.is_some() {
+                self.context.wait()?;
+            }
         }
         Ok(())
     }
 
-    /// Submits a step with loops that may end early. The host looks at the end of each trip.
+    /// Submits a part of a step with loops that the host runs. It looks at the end of each trip that may be the last.
     fn submit_with_loops(
         &self,
         launches: &Launches<Context>,
         step: usize,
+        (part, loops): (Range<usize>, &[HostLoop]),
         is_last: bool,
     ) -> Result<(), DeviceError> {
-        let mut first = 0;
-        for EarlyEnd { trip, trips, until } in &self.dispatches.loops {
+        let mut first = part.start;
+        for HostLoop { trip, trips, until, inner } in loops {
             self.submit(launches, step..step + 1, first..trip.start, false)?;
             first = trip.end;
             for _ in 0..*trips {
-                self.submit(launches, step..step + 1, trip.clone(), false)?;
-                let memory = launches.memory.launch(until.0, step);
-                let part = memory.part(until.1);
-                let mut ended = [0];
-                part.memory.read(part.offset, &mut ended)?;
-                if ended != [0] {
+                self.submit_with_loops(launches, step, (trip.clone(), inner), false)?;
+                if self.is_cancelled() || until.map_or(Ok(false), |until| has_ended(launches, step, until))? {
                     break;
                 }
             }
         }
-        self.submit(launches, step..step + 1, first..self.dispatches.order.len(), is_last)
+        self.submit(launches, step..step + 1, first..part.end, is_last)
     }
 
-    /// Submits some dispatches of steps.
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Submits some dispatches of steps, unless the run is cancelled.
     fn submit(
         &self,
         launches: &Launches<Context>,
@@ -212,6 +230,9 @@ impl WgpuQueue {
         part: Range<usize>,
         is_last: bool,
     ) -> Result<(), DeviceError> {
+        if part.is_empty() && !is_last || self.is_cancelled() {
+            return Ok(());
+        }
         let mut encoder = self.context.encoder();
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
@@ -283,6 +304,19 @@ impl WgpuQueue {
         let order = self.dispatches.order.iter().map(|&number| number as usize);
         order.filter(move |&number| self.dispatches.all[number].launch == launch)
     }
+}
+
+/// Whether the truth value of a loop says that it ends. Waits for the trip.
+fn has_ended(
+    launches: &Launches<Context>,
+    step: usize,
+    (launch, until): (usize, Place),
+) -> Result<bool, DeviceError> {
+    let memory = launches.memory.launch(launch, step);
+    let part = memory.part(until);
+    let mut ended = [0];
+    part.memory.read(part.offset, &mut ended)?;
+    Ok(ended != [0])
 }
 
 fn has_checks(launches: &Launches<Context>) -> bool {

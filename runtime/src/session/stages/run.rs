@@ -90,7 +90,8 @@ struct Running {
 impl Running {
     fn new(session: &Session, name: &Symbol, stage: &RunStage) -> Result<Running, SessionError> {
         let start = Instant::now();
-        let inference = session.prepare_running(name, stage)?;
+        let mut inference = session.prepare_running(name, stage)?;
+        inference.ready.executable.cancel_by(session.cancel_flag());
         let (name, steps) = (name.clone(), stage.steps as u64);
         Ok(Running { name, inference, steps, step: 0, n_done: 0, stepping: Duration::ZERO, start })
     }
@@ -179,8 +180,10 @@ impl Session {
 
     fn run_once(&self, stage: &Symbol, inference: &mut Inference, step: u32) -> Result<(), SessionError> {
         if !self.inspection.trace_nan {
-            let ran = inference.ready.run(step, 1);
-            return ran.map_err(|source| SessionError::Run { stage: stage.clone(), source });
+            return inference.ready.run(step, 1).map_err(|source| match source {
+                RunError::Cancelled => SessionError::Interrupted { checkpoint: None },
+                source => SessionError::Run { stage: stage.clone(), source },
+            });
         }
         let Inference { ready, inputs } = inference;
         let data = |name: &str| -> Result<Option<HostTensor>, SessionError> {

@@ -5,7 +5,7 @@ use super::state::{FunctionCall, Typing};
 use super::written::Place;
 use crate::diag::Span;
 use crate::ir::{
-    Combine, DType, Dim, Graph, InputKind, Literal, Node, NodeId, NodeOp, Output, Symbol, Type, Value,
+    Combine, DType, Dim, Graph, InputKind, Keep, Literal, Node, NodeId, NodeOp, Output, Symbol, Type, Value,
 };
 use crate::op::TypeIssue;
 use std::collections::HashMap;
@@ -31,6 +31,7 @@ struct Region {
     ends: Option<Value>,
     /// The first node of the region.
     first: NodeId,
+    keep: Keep,
 }
 
 impl Typing<'_, '_> {
@@ -84,7 +85,8 @@ impl Typing<'_, '_> {
         }
         let carried = carried.into_iter().zip(initial).zip(next);
         let carried = carried.map(|((input, initial), next)| (input, initial, next)).collect();
-        let made = self.close(Region { carried, number, ends, first }, trips, span)?;
+        let keep = call.manner.keep;
+        let made = self.close(Region { carried, number, ends, first, keep }, trips, span)?;
         Ok(match trips {
             Trips::Over { .. } => made[handed_on.len()..].to_vec(),
             Trips::Until(until) => {
@@ -115,7 +117,7 @@ impl Typing<'_, '_> {
 
     /// Takes the nodes of a region out of the graph, and adds the loop that has them. Returns its results.
     fn close(&mut self, region: Region, trips: Trips, span: Span) -> Result<Vec<Value>, TypeIssue> {
-        let Region { carried, number, ends, first } = region;
+        let Region { carried, number, ends, first, keep } = region;
         let inputs: Vec<NodeId> = carried.iter().map(|(input, ..)| input.node).chain([number.node]).collect();
         let (nodes, hoisted) = self.cut(first, &inputs)?;
         let results: Vec<Value> = carried.iter().map(|(_, _, next)| *next).chain(ends).collect();
@@ -145,7 +147,8 @@ impl Typing<'_, '_> {
         let outputs: Vec<Output> =
             types.into_iter().map(|ty| Output { name: self.builder.fresh_name(), ty }).collect();
         let n_outputs = outputs.len();
-        let op = NodeOp::Loop { trips, n_given: body.given.len(), until, counted: false };
+        let (n_given, reverse) = (body.given.len(), false);
+        let op = NodeOp::Loop { trips, n_given, until, counted: false, reverse, keep };
         let operands = carried.iter().map(|(_, initial, _)| *initial).chain(body.given).collect();
         self.builder.set_span(Some(span));
         let node = self.builder.push_node(op, operands, outputs);
@@ -186,7 +189,10 @@ impl Typing<'_, '_> {
             return Err(issue.help("hand it on as an operand and a result"));
         }
         self.written.calls.retain(|_, called| called.results.iter().all(|value| value.node < first));
-        self.written.full_precision.retain(|range| range.start < first);
+        for range in self.written.full_precision.extract_if(.., |range| range.start >= first) {
+            let inside = kept.iter().filter(|(id, _)| range.contains(id));
+            self.written.full_in_loops.extend(inside.flat_map(|(_, node)| node.names_within()));
+        }
         self.written.recomputed.retain(|(_, range)| range.start < first);
         Ok((kept, hoisted))
     }

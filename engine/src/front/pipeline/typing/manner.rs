@@ -8,7 +8,7 @@ use super::state::{FunctionCall, Operand, Typing};
 use super::written::Place;
 use crate::bind::MOST_UNROLLED;
 use crate::diag::{Code, Span, Spanned};
-use crate::ir::{Attr, Attrs, Dim, Symbol, Value};
+use crate::ir::{Attr, Attrs, Dim, Keep, Symbol, Value};
 use crate::op::{OpForm, TypeIssue};
 use crate::text::expr::{Expr, ExprKind};
 
@@ -17,7 +17,7 @@ const MAX_REPEAT: i64 = 1 << 16;
 /// How many tensors the ops `stack` and `concat` take.
 const MAX_JOINED: usize = 16;
 /// The settings of a call that belong to no function.
-const NAMES: [&str; 6] = ["repeat", "over", "until", "most", "unroll", "recompute"];
+const NAMES: [&str; 7] = ["repeat", "over", "until", "most", "unroll", "recompute", "keep"];
 /// How many positions of a sequence a function may be called for, and how often until a condition holds.
 const MAX_TRIPS: i64 = (1 << 31) - 1;
 
@@ -43,6 +43,7 @@ impl Typing<'_, '_> {
                     let help = "with `true`, calls over a long sequence are written out one by one";
                     manner.unroll = self.truth("unroll", value, help)?;
                 }
+                "keep" => manner.keep = self.keep(name, value, &own)?,
                 _ => {
                     let help = "with `true`, the backward pass computes the layer once more and keeps less in memory";
                     manner.recompute = self.truth("recompute", value, help)?;
@@ -106,6 +107,27 @@ impl Typing<'_, '_> {
         found.then_some(())
     }
 
+    /// `keep=sqrt` beside `over`: the backward pass keeps what positions hand on at about √n of n positions.
+    fn keep(&mut self, name: &Spanned<String>, value: &Expr, own: &[Setting]) -> Option<Keep> {
+        if !own.iter().any(|(name, _)| name.value == "over") {
+            self.diags
+                .error(Code::E0404, name.span, "`keep` stands beside `over` only")
+                .help("`recompute=true` keeps no activations of a call for the backward pass");
+            return None;
+        }
+        let word = self.constants().word(value);
+        match word.as_deref() {
+            Some("all") => Some(Keep::All),
+            Some("sqrt") => Some(Keep::Sqrt),
+            _ => {
+                self.diags
+                    .error(Code::E0108, value.span, "`keep` must be `all` or `sqrt`")
+                    .help("with `sqrt`, the backward pass keeps less and computes each position twice");
+                None
+            }
+        }
+    }
+
     fn repeat(&mut self, value: &Expr) -> Option<usize> {
         match self.constants().int(value) {
             Some(n @ 1..=MAX_REPEAT) => Some(n as usize),
@@ -165,11 +187,16 @@ impl Typing<'_, '_> {
             ));
         }
         let sequence = inputs[n_carried];
+        let length = if call.manner.keep == Keep::Sqrt { Keep::chunk_of(n) } else { n };
+        let mut chunk = (place.path.clone(), self.builder.graph.nodes.len());
         let mut steps: Vec<Vec<Value>> = vec![vec![]; n_carried];
         for position in 0..n {
             self.builder.set_scope(&place.path, Some(span));
             let path = self.builder.fresh_name();
             let place = Place { path, owner: place.owner.clone() };
+            if position % length == 0 {
+                chunk = (place.path.clone(), self.builder.graph.nodes.len());
+            }
             self.builder.set_scope(&place.path, Some(span));
             let attrs = [("axis", Attr::from(axis)), ("index", Attr::from(position as i64))];
             inputs[n_carried] = self.by_op("select", &[sequence], attrs, span)?;
@@ -183,6 +210,10 @@ impl Typing<'_, '_> {
                 inputs[at] = self.bear(value, name, first);
                 steps[at].push(inputs[at]);
             }
+            let is_end = length < n && (position + 1 == n || (position + 1) % length == 0);
+            self.written
+                .recomputed
+                .extend(is_end.then(|| (chunk.0.clone(), chunk.1..self.builder.graph.nodes.len())));
         }
         self.builder.set_scope(&place.path, Some(span));
         let stacked: Option<Vec<Value>> =

@@ -63,6 +63,8 @@ pub(crate) struct Written {
     pub(crate) updates: IndexMap<Symbol, Value>,
     /// Nodes that are computed in `f32` in each precision.
     pub(crate) full_precision: Vec<Range<NodeId>>,
+    /// Names of such nodes in loops.
+    pub(crate) full_in_loops: HashSet<Symbol>,
     /// Calls that the backward pass recomputes: their paths and their nodes.
     pub(crate) recomputed: Vec<(Symbol, Range<NodeId>)>,
 }

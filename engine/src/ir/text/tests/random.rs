@@ -352,7 +352,14 @@ fn add_loop(b: &mut Builder, random: &mut Random) -> Option<()> {
     }
     let region = region.graph;
     let ends = until.then(|| b.full(Literal::Bool(true), Type::scalar(DType::Bool)));
-    let op = NodeOp::Loop { trips: random.below(5), n_given: usize::from(until), until, counted: false };
+    let op = NodeOp::Loop {
+        trips: random.below(5),
+        n_given: usize::from(until),
+        until,
+        counted: random.below(2) == 0,
+        reverse: random.below(2) == 0,
+        keep: [Keep::All, Keep::Sqrt, Keep::Carried][random.below(3)],
+    };
     b.push_node(op, [x].into_iter().chain(ends).collect(), outputs);
     b.graph.nodes.last_mut()?.regions.push(region);
     Some(())
