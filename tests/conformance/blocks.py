@@ -360,6 +360,14 @@ op(
     whole("uneven windows", POOL, size=[4, 3]),
     whole("one window", POOL, size=[1, 1]),
 )
+op(
+    "adaptive_max_pool",
+    "F.adaptive_max_pool2d",
+    lambda x, size: F.adaptive_max_pool2d(x, tuple(size)),
+    case("even windows", POOL, size=[3, 5], whole=True),
+    case("uneven windows", POOL, size=[4, 3], whole=True),
+    case("one window", POOL, size=[1, 1], whole=True),
+)
 MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 op(
     "pad",
@@ -449,6 +457,50 @@ op(
         factor(f"{word} batch", definite(2, 3, 3), grid(2, 3, 2, seed=1), lower=lower)
         for word, lower in (("lower", True), ("upper", False))
     ],
+)
+# ---- Fourier transforms. A complex number is a pair along a trailing axis of 2, which `dim` does not count.
+
+to_complex, to_pairs = torch.view_as_complex, torch.view_as_real
+
+
+def axes(axis, n):
+    pairs = zip(axis, n) if isinstance(axis, list) else [(axis, n)]
+    return [(count, along) for along, count in pairs]
+
+
+def transformed(name, into, out):
+    """A transform of one axis, or of several in turn: `fft2` and `fftn` are such chains."""
+
+    def transform(x, axis=-1, n=None, norm="backward"):
+        y = into(x)
+        for count, along in axes(axis, n or ([None] * len(axis) if isinstance(axis, list) else None)):
+            y = getattr(torch.fft, name)(y, count, along, norm)
+        return out(y)
+
+    return transform
+
+
+same = lambda x: x
+PAIRS = lambda x: to_complex(x.contiguous())
+TRANSFORMS = {"fft": (PAIRS, to_pairs), "ifft": (PAIRS, to_pairs), "rfft": (same, to_pairs), "irfft": (PAIRS, same)}
+for name, (into, out) in TRANSFORMS.items():
+    part = (2,) if into is PAIRS else ()
+    op(
+        name,
+        f"torch.fft.{name}",
+        transformed(name, into, out),
+        factor("a power of two", grid(2, 8, *part)),
+        factor("a prime", grid(7, *part)),
+        factor("scaled, along the first axis", grid(6, 3, *part), axis=0, norm="ortho"),
+        factor("cut", grid(9, *part), n=5),
+        factor("padded", grid(5, *part), n=12, norm="forward"),
+    )
+    more(name, factor("a length that takes a chirp", grid(67, *part), grad=False))
+op(
+    "complex_mul",
+    "torch.mul of complex",
+    lambda a, b: to_pairs(PAIRS(a) * PAIRS(b)),
+    factor("plain", grid(3, 2), grid(3, 2, seed=1)),
 )
 op(
     "solve",

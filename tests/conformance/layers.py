@@ -101,6 +101,39 @@ op(
     ],
 )
 op(
+    "InstanceNorm2d",
+    "F.instance_norm",
+    None,
+    whole("plain", IMAGE, call="InstanceNorm2d($0)", reference=lambda x: F.instance_norm(x)),
+    whole(
+        "weights and a bias",
+        IMAGE,
+        params={"g": p(4), "b": p(4, seed=1)},
+        call="InstanceNorm2d($0, affine=true)",
+        reference=lambda x, g, b: F.instance_norm(x, weight=g, bias=b),
+    ),
+)
+for name, reference in (
+    ("real", lambda z: z[..., 0]),
+    ("imag", lambda z: z[..., 1]),
+    ("conj", lambda z: z * torch.tensor([1.0, -1.0])),
+    ("complex_abs", lambda z: torch.view_as_complex(z.contiguous()).abs()),
+    ("angle", lambda z: torch.view_as_complex(z.contiguous()).angle()),
+):
+    op(name, f"torch.{name}", None, whole("plain", grid(3, 2, avoid=(0.0,)), call=f"{name}($0)", reference=reference))
+op(
+    "complex",
+    "torch.complex",
+    None,
+    whole(
+        "plain",
+        grid(3),
+        grid(3, seed=1),
+        call="complex($0, $1)",
+        reference=lambda re, im: torch.stack([re, im], -1),
+    ),
+)
+op(
     "Conv2d",
     "F.conv2d",
     None,
