@@ -99,6 +99,8 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
     let few_digits = [digits[0], digits[1], "train.epochs=5"];
     let clothes = ["data.clothes.n_train=64", "data.clothes.n_test=20"];
+    let steps = ["whole.max_steps=20", "full.max_steps=120", "dims.N=120", "full.batch=16"];
+    let phases = [&digits[..], &steps[..]].concat();
     let graphs: [(&str, &[&str]); 25] = [
         ("categorical_ebm.ron", &[]),
         ("classifier_bn.ron", &few_digits),
@@ -108,17 +110,7 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
         ("gru.ron", &["dims.T=8", "dims.H=32", "train.max_steps=20", "train.batch=16"]),
         ("gumbel.ron", &digits),
         ("houses.ron", &["train.max_steps=20"]),
-        (
-            "hybrid_trainer.ron",
-            &[
-                digits[0],
-                digits[1],
-                "whole.max_steps=20",
-                "full.max_steps=120",
-                "dims.N=120",
-                "full.batch=16",
-            ],
-        ),
+        ("hybrid_trainer.ron", &phases),
         ("indexing_bench.ron", &["dims.C3=64", "dims.C2=64"]),
         ("ising.ron", &["train.max_steps=3", "twin.steps=2"]),
         ("mnist.ron", &digits),

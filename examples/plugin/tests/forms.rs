@@ -55,7 +55,7 @@ fn errors_list_the_forms_of_the_plugin() {
     let faults = |text: &str| my_engine().read("test.ron", text).unwrap_err().to_string();
     let unknown = faults(&fit(r#""go": Xyzzy()"#));
     assert!(unknown.contains("there is no stage `Xyzzy`"), "{unknown}");
-    assert!(unknown.contains("`Save`, `Load`, `Norms`"), "{unknown}");
+    assert!(unknown.contains("`Load`, `Repeat`, `Norms`"), "{unknown}");
     let misspelt = faults(&fit(r#""go": Norm(["w"])"#));
     assert!(misspelt.contains("did you mean `Norms`?"), "{misspelt}");
     let node = faults(&fit(r#""go": Norms(["v"])"#));

@@ -5,8 +5,8 @@
 mod algorithm;
 mod cholesky;
 mod eigh;
-mod lu_panel;
 mod fft;
+mod lu_panel;
 mod matrices;
 mod orthogonal_rows;
 mod qr;
@@ -18,8 +18,8 @@ mod svd;
 
 pub use cholesky::cholesky;
 pub use eigh::eigh;
-pub use lu_panel::lu_panel;
 pub use fft::{complex_mul, fft, fft_chirp, fft_rows, ifft, irfft, rfft};
+pub use lu_panel::lu_panel;
 pub use orthogonal_rows::orthogonal_rows;
 pub use qr::qr;
 pub use small_cholesky::small_cholesky;

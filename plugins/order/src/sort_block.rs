@@ -127,9 +127,11 @@ impl Entries {
                 self.exchange_in_memory(words, distance, size, block);
                 distance /= 2usize;
             }
-            while distance >= comptime!(block.each) {
-                self.exchange_in_plane(distance, size, block);
-                distance /= 2usize;
+            if comptime!(block.plane > 1) {
+                while distance >= comptime!(block.each) {
+                    self.exchange_in_plane(distance, size, block);
+                    distance /= 2usize;
+                }
             }
             self.exchange_own(distance, size, block);
             size *= 2usize;

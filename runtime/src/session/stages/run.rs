@@ -30,6 +30,8 @@ use crate::tensor::HostTensor;
 impl Runnable for RunStage {
     fn run(&self, mut run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
         let mut running = Box::new(Running::new(run.session, run.name, self)?);
+        // A part of a `Repeat` ends between steps instead, since its checkpoint holds whole steps.
+        running.inference.ready.executable.cancel_by(run.session.cancel_flag());
         (run.tell)(&Event::StageStarted { stage: run.name, kind: "run", n_steps: self.steps as u64 });
         running.trip(&mut run)?;
         running.conclude(&mut run, true)
@@ -90,8 +92,7 @@ struct Running {
 impl Running {
     fn new(session: &Session, name: &Symbol, stage: &RunStage) -> Result<Running, SessionError> {
         let start = Instant::now();
-        let mut inference = session.prepare_running(name, stage)?;
-        inference.ready.executable.cancel_by(session.cancel_flag());
+        let inference = session.prepare_running(name, stage)?;
         let (name, steps) = (name.clone(), stage.steps as u64);
         Ok(Running { name, inference, steps, step: 0, n_done: 0, stepping: Duration::ZERO, start })
     }
