@@ -16,10 +16,6 @@ use std::sync::Arc;
 /// measured; a WHILE node takes 4.4 us a trip with a body of one small kernel (H200).
 const MOST_STARTS: usize = 1000;
 
-/// The least number of launches in the body of a WHILE node whose number of trips is known. Its 4.4 us (H200) are then a
-/// small part of the 1 us or more that each launch takes. Not measured.
-const BODY_STARTS: usize = 96;
-
 /// What the end of a trip needs.
 pub struct Trips {
     context: Arc<Context>,
@@ -40,12 +36,6 @@ pub struct Ends {
 /// Whether a loop is a node in graphs.
 fn is_node(work: &Work) -> bool {
     matches!(work, Work::Loop { until: Some(_), .. }) || work.n_starts() > MOST_STARTS
-}
-
-/// The number of trips in the body of a node. The end of a loop that may end early is asked for after each trip.
-fn trips_of_body(work: &Work, ends: Ends) -> usize {
-    let starts_of_trip = (work.n_starts() / ends.trips.max(1)).max(1);
-    if ends.until == 0 { BODY_STARTS.div_ceil(starts_of_trip).min(ends.trips.max(1)) } else { 1 }
 }
 
 fn has_nodes(steps: &[PreparedStep]) -> bool {
@@ -77,17 +67,10 @@ impl Trips {
     ) -> Result<(), DeviceError> {
         match trips.filter(|_| is_node(work)) {
             None => (0..ends.trips).try_for_each(|_| trip(stream)),
-            Some(trips) if capture_of(stream)?.is_none() => trips.run(ends, stream, trip),
-            Some(trips) => {
-                let of_body = trips_of_body(work, ends);
-                // The trips that the bodies leave over come first. They count themselves, as all trips do.
-                (0..ends.trips % of_body).try_for_each(|_| trip(stream))?;
-                let body = |stream: CUstream| (0..of_body).try_for_each(|_| trip(stream));
-                match capture_of(stream)? {
-                    None => engine_core::bug!("a stream is no longer captured"),
-                    Some(graph) => trips.capture(graph, ends, stream, &body),
-                }
-            }
+            Some(trips) => match capture_of(stream)? {
+                None => trips.run(ends, stream, trip),
+                Some(graph) => trips.capture(graph, ends, stream, trip),
+            },
         }
     }
 
@@ -118,13 +101,13 @@ impl Trips {
         Ok(())
     }
 
-    /// Adds a node that repeats its body, one trip or several, to the graph that the stream is captured into.
+    /// Adds a node that repeats a trip to the graph that the stream is captured into.
     fn capture(
         &self,
         captured: Captured,
         ends: Ends,
         stream: CUstream,
-        trips: &dyn Fn(CUstream) -> Result<(), DeviceError>,
+        trip: &dyn Fn(CUstream) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let driver_error = |error| failed("capturing a loop", &error);
         let (handle, body) = self.add_node(captured, stream).map_err(driver_error)?;
@@ -135,7 +118,7 @@ impl Trips {
         // SAFETY: the body is an empty graph that belongs to the node.
         let begun = unsafe { sys::cuStreamBeginCaptureToGraph(stream, body, no_nodes, no_edges, 0, mode) };
         begun.result().map_err(driver_error)?;
-        let queued = trips(stream).and_then(|()| self.end_trip(handle, ends, stream));
+        let queued = trip(stream).and_then(|()| self.end_trip(handle, ends, stream));
         let mut ended: CUgraph = std::ptr::null_mut();
         // SAFETY: the capture has begun above.
         let end = unsafe { sys::cuStreamEndCapture(stream, &mut ended) };
