@@ -51,7 +51,7 @@ fn a_library_runs_a_product_and_a_kernel_its_epilogue() {
         &Recorded::default(),
         &expect![[r#"
             programs small: 1 launches, 2 steps, workspaces 33554432 B
-               0 matmul t.2  # stream 0, variant: tuned on device (library | library in parts: 4 | own kernel)
+               0 matmul t.2  # stream 0, variant: tuned on device (library | library in parts: 4 | sliced)
                    matmul f32 256x1024 @ 1024x512 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
                    kernel map <128 x 256> (@2, @2) [131072]
                  library workspace of stream 0: 33554432 B at 0
@@ -135,10 +135,10 @@ fn streams_have_workspaces_of_their_own() {
         &Recorded::default(),
         &expect![[r#"
             programs small: 4 launches, 6 steps, workspaces 67108864 B
-               0 matmul t.2  # stream 0, variant: tuned on device (library | own kernel)
+               0 matmul t.2  # stream 0, variant: tuned on device (library | sliced)
                    matmul f32 256x512 @ 512x256 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
                    kernel map <128 x 256> (@2, @2) [65536]
-               1 matmul t.5  # stream 1, variant: tuned on device (library | own kernel)
+               1 matmul t.5  # stream 1, variant: tuned on device (library | sliced)
                    matmul f32 256x512 @ 512x256 (@0, @1) -> f32 @2, algorithm: tuned on device, workspace at most 33554432 B
                    kernel map <128 x 256> (@2, @2) [65536]
                2 row t.3  # stream 0

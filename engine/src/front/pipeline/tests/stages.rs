@@ -190,7 +190,7 @@ fn faulty_stages() {
             15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
                │                                   ^^^^^^^
                │
-               = help: known are `Train`, `Evaluate`, `Predict`, `Run`, `Search`, `Generate`, `Save`, `Load`
+               = help: known are `Train`, `Evaluate`, `Predict`, `Run`, `Search`, `Generate`, `Save`, `Load`, `Repeat`
 
             error[E0010]: `steps` must be a whole number, not a number
                ┌─ mnist.ron:15:77
