@@ -219,8 +219,10 @@ fn is_absorbed(cpu: &[String], gpu: &[String]) -> bool {
 fn check_fusion(name: &str, device: DeviceModel) {
     let (mut with_attention, mut absorbed) = (vec![], vec![]);
     for (file, text) in shipped() {
-        // The CPU reads windows of images in place, which a GPU copies.
-        let kernels_of_cpu = KernelLimits { uneven_matrices: false, ..DeviceModel::CPU.kernels };
+        // The CPU reads windows of images in place, which a GPU copies. Scatters on CUDA check few indices themselves.
+        let most_rows_checked = device.kernels.most_rows_checked;
+        let kernels_of_cpu =
+            KernelLimits { uneven_matrices: false, most_rows_checked, ..DeviceModel::CPU.kernels };
         let cpu = DeviceModel { kernels: kernels_of_cpu, ..DeviceModel::CPU };
         let [on_cpu, on_gpu] = [cpu, device].map(|device| stages(&file, &text, device));
         for ((stage, cpu), (_, gpu)) in on_cpu.iter().zip(&on_gpu) {
