@@ -69,6 +69,9 @@ pub struct DeviceModel {
     pub library: Option<Library>,
     /// Whether kernels use matrix units for halves through cooperative matrices.
     pub has_matrix_units: bool,
+    /// Whether four warps multiply matrices in shared memory together (`wgmma`), and tensor maps describe copies.
+    #[serde(default)]
+    pub has_warpgroup_products: bool,
     // ---- Kernels.
     /// Limits of the kernels that there are for the device; the fuser makes no others.
     pub kernels: KernelLimits,
@@ -168,6 +171,7 @@ impl DeviceModel {
             most_own_flops: 400_000_000,
         }),
         has_matrix_units: false,
+        has_warpgroup_products: true,
         // The longest key that fits into 48 KiB; code generation has a test of it.
         kernels: KernelLimits {
             most_queries: 8,
@@ -210,6 +214,7 @@ impl DeviceModel {
         most_resident_bytes: 128 << 20,
         library: None,
         has_matrix_units: false,
+        has_warpgroup_products: false,
         kernels: KernelLimits {
             most_queries: 8,
             most_keys: 0,

@@ -10,6 +10,7 @@ use crate::codegen::ops::assertion;
 use crate::codegen::ops::body::BodyCode;
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::packed_types::Buffer;
+use crate::codegen::tensor_map::Frame;
 use crate::codegen::types::{LARGEST_NARROW, THREADS};
 use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp};
@@ -80,6 +81,11 @@ pub trait Schedule: Identity + Debug + Send + Sync {
     /// Whether each block evaluates all assertions before it writes.
     fn checks_before_writing(&self) -> bool {
         false
+    }
+
+    /// What its text needs beside its code; none if CubeCL writes all of the text.
+    fn frame(&self) -> Option<Frame> {
+        None
     }
 
     /// Emits the kernel.

@@ -19,6 +19,7 @@ mod operand;
 mod ops;
 mod render;
 mod schedule;
+mod tensor_map;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -35,4 +36,6 @@ pub use schedule::matmul_fold::{PANEL_BYTES, Panel, PanelFold};
 pub use schedule::row_fold::fold_rows;
 pub use schedule::row_plan::RowPlan;
 pub use schedule::split_k::SplitK;
+pub use schedule::tensor_core::ResultTile;
 pub use schedule::thread_fold::thread_fold;
+pub use tensor_map::TensorMap;

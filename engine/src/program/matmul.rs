@@ -9,12 +9,15 @@ use super::matrix_units;
 use super::site::Site;
 use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, Capability, MatmulStep, Place, Program};
-use crate::codegen::{CodegenError, KernelSpec};
+use crate::codegen::{CodegenError, KernelSpec, ResultTile};
 use crate::fusion::{Class, FusedOp, MatmulBody};
 use std::sync::Arc;
 
 /// Up to this many points, a row of threads for each may be the fastest kernel of a product.
 const FEW_POINTS: usize = 4096;
+
+/// Fewest operations of a product on tensor cores. Smaller ones have too few tiles for the GPU.
+const FEWEST_ON_CORES: usize = 1 << 28;
 
 /// The program of a matmul, by the fastest variant.
 pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
@@ -63,7 +66,17 @@ fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
     let is_small = n_flops <= library.most_own_flops && (has_few_points || !is_sliced);
     let own = is_small.then_some(Variant::OwnKernel);
     let sliced = is_sliced.then_some(Variant::Sliced);
-    [Variant::Library].into_iter().chain(parts).chain(sliced).chain(own).collect()
+    let is_large = n_flops >= FEWEST_ON_CORES;
+    let is_on_cores = |&tile: &ResultTile| is_large && on_tensor_cores(site, tile).is_some();
+    let on_cores = ResultTile::ALL.into_iter().filter(is_on_cores);
+    let on_cores = on_cores.map(Variant::TensorCores);
+    [Variant::Library].into_iter().chain(parts).chain(on_cores).chain(sliced).chain(own).collect()
+}
+
+/// The kernel on tensor cores, unless checks have to come first.
+fn on_tensor_cores(site: &Site, tile: ResultTile) -> Option<KernelSpec> {
+    let spec = KernelSpec::on_tensor_cores(site.kernel, site.precision, tile, site.device);
+    spec.filter(|_| !site.is_guarded)
 }
 
 fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
@@ -93,11 +106,10 @@ fn of_variant<T: Tuner>(
         Variant::Library => library(site, body, tuner)?,
         Variant::LibraryInParts(parts) => in_parts(site, parts, tuner)?,
         Variant::OwnKernel => return Ok(Some(own_kernel(site)?)),
-        Variant::Sliced => KernelSpec::sliced_product(site.kernel, site.device).map(|spec| {
-            let mut program = Program::default();
-            kernels(site, &mut program, vec![spec], None);
-            program
-        }),
+        Variant::Sliced => {
+            KernelSpec::sliced_product(site.kernel, site.device).map(|spec| of_kernel(site, spec))
+        }
+        Variant::TensorCores(tile) => on_tensor_cores(site, tile).map(|spec| of_kernel(site, spec)),
         Variant::Blocked(cut) => {
             let mut program = Program::default();
             kernels(site, &mut program, KernelSpec::split_k_product(site.kernel, site.device, cut), None);
@@ -110,6 +122,13 @@ fn of_variant<T: Tuner>(
         Variant::PanelsInTurn | Variant::PanelsOverlapped => None,
     };
     Ok(program.map(|program| with_side_sums(site, program)))
+}
+
+/// One kernel.
+fn of_kernel(site: &Site, spec: KernelSpec) -> Program {
+    let mut program = Program::default();
+    kernels(site, &mut program, vec![spec], None);
+    program
 }
 
 /// One kernel that adds up its own products, with the sums beside it. A guarded launch checks for all of it first.

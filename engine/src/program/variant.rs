@@ -1,7 +1,7 @@
 //! Variants of a program, and what the choice between them is recorded under.
 
 use super::matrix_units::Block;
-use crate::codegen::SplitK;
+use crate::codegen::{ResultTile, SplitK};
 use std::fmt;
 
 /// What a choice is recorded under: a few words for people, and all that it depends on.
@@ -42,6 +42,8 @@ pub enum Variant {
     Blocked(SplitK),
     /// A kernel on matrix units.
     MatrixUnits(Block),
+    /// A kernel on tensor cores with tiles of this size.
+    TensorCores(ResultTile),
     /// Panels of a product, each folded before the next one is multiplied.
     PanelsInTurn,
     /// Panels of which one is folded while the next one is multiplied.
@@ -57,6 +59,7 @@ impl fmt::Display for Variant {
             Variant::OwnKernel => f.write_str("own kernel"),
             Variant::Blocked(cut) => write!(f, "blocked {cut}"),
             Variant::MatrixUnits(block) => write!(f, "matrix units {block}"),
+            Variant::TensorCores(tile) => write!(f, "tensor cores {tile}"),
             Variant::PanelsInTurn => f.write_str("in turn"),
             Variant::PanelsOverlapped => f.write_str("overlapped"),
         }

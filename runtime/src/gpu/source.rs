@@ -4,6 +4,7 @@ use super::parallel::in_parallel;
 use crate::device::DeviceError;
 use crate::panics::caught;
 use dashmap::DashMap;
+use engine_core::codegen::TensorMap;
 use std::sync::Arc;
 
 /// The text of a kernel, with the facts that a launch needs.
@@ -19,6 +20,8 @@ pub struct Source {
     pub shared_bytes: usize,
     /// The number of its buffers, without the scalars.
     pub n_buffers: usize,
+    /// The tensor maps that CUDA passes before the buffers.
+    pub maps: Vec<TensorMap>,
 }
 
 /// Compiled kernels by source. They stay as long as the GPU is open.

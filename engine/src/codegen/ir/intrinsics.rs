@@ -3,9 +3,10 @@
 //! A call is emitted as a comment. The printer turns the comment into code and puts the function's definition
 //! before the kernel.
 
-use crate::codegen::ir::builder::{Code, F32};
-use cubecl_core::ir::{Instruction, NonSemantic, Type, Variable, VariableKind};
-use std::fmt::Write;
+use crate::codegen::ir::builder::{Code, F32, U64};
+use crate::codegen::ir::ptx::{self, WarpgroupProduct};
+use cubecl_core::ir::{ElemType, Instruction, NonSemantic, Type, Variable, VariableKind};
+use std::fmt::{Display, Write};
 
 /// The start of a comment that holds a call.
 const CALL: &str = "call ";
@@ -120,6 +121,24 @@ impl Code<'_> {
         self.comment(format!("{CALL}{}({words});", intrinsic.name()));
     }
 
+    /// A line of CUDA C++.
+    pub(crate) fn line(&mut self, text: impl Display) {
+        self.comment(format!("{CALL}{text}"));
+    }
+
+    /// The value of an expression in CUDA C++.
+    pub(crate) fn expression(&mut self, elem: ElemType, text: impl Display) -> Variable {
+        let out = self.scope.create_local(Type::scalar(elem)).consume();
+        let name = name(out).unwrap_or_else(|| crate::bug!("a local without a name"));
+        let ty = match elem {
+            F32 => "float",
+            U64 => "uint64",
+            _ => "uint32",
+        };
+        self.line(format_args!("const {ty} {name} = {text};"));
+        out
+    }
+
     fn comment(&mut self, content: String) {
         self.scope.register(Instruction::no_out(NonSemantic::Comment { content }));
     }
@@ -156,8 +175,8 @@ fn name(x: Variable) -> Option<String> {
     })
 }
 
-/// The text with its comments turned into calls, and with the definitions of the called functions.
-pub fn with_calls(text: &str) -> String {
+/// The text with its comments turned into code, and with the definitions of the called functions.
+pub fn with_calls(text: &str, products: &[WarpgroupProduct]) -> String {
     let start = format!("// {CALL}");
     if !text.contains(&start) {
         return text.to_string();
@@ -168,8 +187,10 @@ pub fn with_calls(text: &str) -> String {
         Intrinsic::ALL.into_iter().filter(|intrinsic| text.contains(&format!("{}(", intrinsic.name())));
     let definitions: Vec<String> =
         used.map(|intrinsic| format!("__device__ __forceinline__ {}\n", intrinsic.definition())).collect();
+    let [device, host] = ptx::definitions(&text, products);
+    let host = if host.is_empty() { host } else { format!("#else\n{host}") };
     let kernel = text.find("extern \"C\"").unwrap_or(0);
     let (before, after) = text.split_at(kernel);
     // A host compiler supplies its own definitions.
-    format!("{before}#ifdef __CUDA_ARCH__\n{}#endif\n\n{after}", definitions.concat())
+    format!("{before}#ifdef __CUDA_ARCH__\n{}{device}{host}#endif\n\n{after}", definitions.concat())
 }

@@ -25,6 +25,7 @@ use crate::codegen::operand::Argument;
 use crate::codegen::render::ordered::{
     with_declarations_in_order, with_shared_in_order, with_vectors_in_order,
 };
+use crate::codegen::tensor_map::TensorMap;
 use crate::device_model::DeviceModel;
 use crate::fusion::Kernel;
 use cubecl_core::prelude::{ExecutionMode, KernelMetadata};
@@ -58,6 +59,8 @@ pub struct KernelSource {
     pub block_dim: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: usize,
+    /// The tensor maps that a launch passes by value, before its pointers.
+    pub maps: Vec<TensorMap>,
     /// The targets of its pointers, in order.
     pub arguments: Vec<Argument>,
     /// Whether the seed is an argument.
@@ -98,11 +101,16 @@ impl KernelSpec {
         };
         let compiled = compiled.map_err(|error| CodegenError::Compiler(error.to_string()))?;
         let text = with_declarations_in_order(&with_vectors_in_order(&compiled.source));
-        let (text, shared_bytes) = with_shared_in_order(&with_calls(&text));
+        let frame = self.schedule.frame();
+        let products = frame.as_ref().map_or(&[][..], |frame| &frame.products);
+        let (text, shared_bytes) = with_shared_in_order(&with_calls(&text, products));
+        let text = frame.as_ref().map_or(text.clone(), |frame| with_maps(&text, frame.maps.len()));
+        let shared_bytes = frame.as_ref().map(|frame| frame.shared_bytes).or(shared_bytes);
         let reported = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
         Ok(KernelSource {
             shared_bytes: shared_bytes.unwrap_or_else(reported),
             text,
+            maps: frame.map_or(vec![], |frame| frame.maps),
             entry: compiled.entrypoint_name,
             block_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
             arguments: self.arguments(),
@@ -111,4 +119,16 @@ impl KernelSpec {
             kernel: self.clone(),
         })
     }
+}
+
+/// The text with tensor maps before the pointers, and with all registers of an SM for one block.
+fn with_maps(text: &str, n_maps: usize) -> String {
+    const BOUNDS: &str = "__launch_bounds__(";
+    let Some((before, after)) = text.split_once(BOUNDS) else {
+        crate::bug!("a kernel without launch bounds")
+    };
+    let Some((bounds, after)) = after.split_once(')') else { crate::bug!("launch bounds without an end") };
+    let Some((name, after)) = after.split_once('(') else { crate::bug!("a kernel without arguments") };
+    let maps: String = (0..n_maps).map(|i| format!("const __grid_constant__ TensorMap map_{i}, ")).collect();
+    format!("{before}{BOUNDS}{bounds}, 1){name}({maps}{after}")
 }

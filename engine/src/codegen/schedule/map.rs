@@ -113,11 +113,23 @@ pub fn registers_of_group(
     group: &Group,
     registers: Registers,
 ) -> Result<Vec<Registers>, CodegenError> {
+    let mut registers = vec![registers; group.points.len()];
+    group_with_registers(code, body, group, &mut registers)?;
+    Ok(registers)
+}
+
+/// Emits the whole body at the points of a group, which lie in one row. Registers that have a value at the points keep
+/// it.
+pub fn group_with_registers(
+    code: &mut Code,
+    body: &BodyCode,
+    group: &Group,
+    registers: &mut [Registers],
+) -> Result<(), CodegenError> {
     let FusedBody { domain, insts } = body.body;
     let is_row = |inst: &FusedInst| inst.class == Class::Row;
     let row = has_rows(body.body).then(|| row_of(code, domain, group.first()));
-    let missing: Vec<usize> = (0..insts.len()).filter(|&reg| registers[reg].is_none()).collect();
-    let mut registers = vec![registers; group.points.len()];
+    let missing: Vec<usize> = (0..insts.len()).filter(|&reg| registers[0][reg].is_none()).collect();
     for reg in missing {
         match row.filter(|_| is_row(&insts[reg])) {
             Some(row) => {
@@ -125,10 +137,10 @@ pub fn registers_of_group(
                 let value = registers[0][reg];
                 registers.iter_mut().for_each(|registers| registers[reg] = value);
             }
-            None => body.run_group(code, [reg], group, &mut registers)?,
+            None => body.run_group(code, [reg], group, registers)?,
         }
     }
-    Ok(registers)
+    Ok(())
 }
 
 fn row_of(code: &mut Code, domain: &Domain, point: Variable) -> Variable {

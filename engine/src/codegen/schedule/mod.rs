@@ -28,6 +28,7 @@ pub mod scatter_sorted;
 pub mod scatter_update;
 pub mod segmented;
 pub mod split_k;
+pub mod tensor_core;
 pub mod thread_fold;
 pub mod unpack;
 

@@ -4,6 +4,7 @@
 //! the root package run opaque kernels by it, too.
 
 use super::*;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -110,6 +111,7 @@ fn execute_launch(
     for header in ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h"] {
         std::fs::write(dir.path().join(header), include_str!("shim.h")).unwrap();
     }
+    std::fs::write(dir.path().join("tensor_cores.h"), include_str!("tensor_cores.h")).unwrap();
     let info: Vec<u8> = info.iter().flat_map(|word| word.to_le_bytes()).collect();
     std::fs::write(dir.path().join("info"), &info).unwrap();
     for (i, buffer) in buffers.iter().enumerate() {
@@ -143,16 +145,31 @@ fn main_text(source: &KernelSource, n_blocks: usize, buffers: &[Vec<u8>], info_b
         writeln!(writes, "    write_buffer(\"{i}\", buffers[{i}], {bytes});").unwrap();
         write!(arguments, "Pointer{{buffers[{i}]}}, ").unwrap();
     }
+    let maps: String = source.maps.iter().map(map_text).collect();
     let (entry, n_threads) = (&source.entry, source.block_dim[0]);
     write!(
         text,
         "\nstatic void *buffers[64];\nstatic info_st *info_argument;\nint main() {{\n{reads}    \
          static_assert(sizeof(info_st) == {info_bytes}, \"the info argument\");\n    \
          info_argument = (info_st *)read_buffer(\"info\", {info_bytes});\n    \
-         body = +[] {{ {entry}({arguments}*info_argument); }};\n    launch({n_blocks}, {n_threads});\n{writes}}}\n"
+         body = +[] {{ {entry}({maps}{arguments}*info_argument); }};\n    launch({n_blocks}, {n_threads});\n{writes}}}\n"
     )
     .unwrap();
     text
+}
+
+/// A tensor map as an argument of the call.
+fn map_text(map: &TensorMap) -> String {
+    let &TensorMap { argument, dtype, offset, extents, strides, of_box } = map;
+    let size = dtype.size();
+    let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    format!(
+        "TensorMap{{(char *)buffers[{argument}] + {}, {size}, {{{}}}, {{{}}}, {{{}}}}}, ",
+        offset * size,
+        list(&extents),
+        list(&strides),
+        list(&of_box)
+    )
 }
 
 fn execute(dir: &Path, command: &mut Command) {

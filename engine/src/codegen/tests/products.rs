@@ -19,11 +19,16 @@ struct Product {
 
 impl Product {
     fn kernel(&self) -> Kernel {
+        self.kernel_of(DType::F32)
+    }
+
+    /// The kernel with factors of a type.
+    fn kernel_of(&self, dtype: DType) -> Kernel {
         let [m, n, k] = self.shape;
         let n_points = self.batch * m * n;
         let mut s = Sketch::new(self.batch * m, n, 1);
-        let lhs = s.operand(DType::F32, self.batch * m * k, Use::Read);
-        let rhs = s.operand(DType::F32, self.batch * k * n, Use::Read);
+        let lhs = s.operand(dtype, self.batch * m * k, Use::Read);
+        let rhs = s.operand(dtype, self.batch * k * n, Use::Read);
         let bias = Access::strided(&[self.batch * m, n], &[0, 1]);
         let bias = s.load(DType::F32, n, bias, Class::Element);
         let row_factor = match self.has_rows {
@@ -52,7 +57,7 @@ impl Product {
             lhs: matrix(lhs, [m, k], self.is_lhs_transposed),
             rhs: matrix(rhs, [k, n], self.is_rhs_transposed),
             uneven: None,
-            dtype: DType::F32,
+            dtype,
             epilogue: s.body,
             side_sums: vec![
                 SideSum { side: Side::Lhs, operand: lhs_sum },
@@ -183,6 +188,70 @@ fn slices_of_the_contracted_axis_add_up() {
             assert_close(&f32s(&buffers[4]), product.result(&inputs));
         }
     }
+}
+
+/// Factors of all layouts that tensor cores read, of three types; tiles and steps that exceed the matrices, several
+/// tiles of a block, and a ring that is filled again.
+#[test]
+fn products_on_tensor_cores_add_up() {
+    let device = DeviceModel { n_processors: 2, ..DeviceModel::H200 };
+    let turns = [[[false, false], [true, true]], [[false, true], [true, false]], [[true, false], [false, true]]];
+    let shapes = [(2, [136, 264, 72]), (1, [264, 40, 520]), (3, [8, 8, 8])];
+    for (((batch, shape), tile), turns) in shapes.into_iter().zip(ResultTile::ALL).zip(turns) {
+        for (turned, dtype) in turns.into_iter().zip(HALVES) {
+            let product = product(batch, shape, turned, turned[0]);
+            let kernel = product.kernel_of(dtype);
+            let fused = KernelSpec::on_tensor_cores(&kernel, Precision::F32, tile, device).unwrap();
+            let mut inputs = product.inputs();
+            // With eight bits, numbers are exact in both types.
+            inputs[..2].iter_mut().flatten().for_each(|x| *x = (*x * 256.0).round() / 256.0);
+            let halves = |input: &[f32]| dtype_bytes(dtype, input);
+            let buffers = [halves(&inputs[0]), halves(&inputs[1]), bytes(&inputs[2]), bytes(&inputs[3])];
+            let Some(buffers) = on_host::run_launches(&kernel, &[fused], &buffers, 0) else { return };
+            assert_close(&f32s(&buffers[4]), product.result(&inputs));
+        }
+    }
+    let product = product(2, [36, 72, 100], [false, true], true);
+    let (kernel, inputs) = (product.kernel(), product.inputs());
+    let fused = KernelSpec::on_tensor_cores(&kernel, Precision::Tf32, ResultTile::ALL[0], device).unwrap();
+    let buffers = inputs.each_ref().map(|input| bytes(input));
+    let Some(buffers) = on_host::run_launches(&kernel, &[fused], &buffers, 0) else { return };
+    assert_close(&f32s(&buffers[4]), product.result(&inputs));
+}
+
+const HALVES: [DType; 2] = [DType::BF16, DType::F16];
+
+/// Numbers with eight significant bits as halves.
+fn dtype_bytes(dtype: DType, values: &[f32]) -> Vec<u8> {
+    let half = |x: f32| match dtype {
+        DType::BF16 => (x.to_bits() >> 16) as u16,
+        _ => half::f16::from_f32(x).to_bits(),
+    };
+    values.iter().flat_map(|&x| half(x).to_le_bytes()).collect()
+}
+
+#[test]
+fn tensor_cores_read_aligned_matrices_only() {
+    let is_read = |shape: [usize; 3], turned: [bool; 2], dtype: DType, precision: Precision| {
+        let kernel = product(1, shape, turned, false).kernel_of(dtype);
+        let tile = ResultTile::ALL[0];
+        KernelSpec::on_tensor_cores(&kernel, precision, tile, DeviceModel::H200).is_some()
+    };
+    let (straight, turned) = ([false, false], [false, true]);
+    assert!(is_read([128, 64, 64], straight, DType::BF16, Precision::F32));
+    assert!(is_read([128, 64, 64], turned, DType::F32, Precision::Tf32));
+    assert!(!is_read([128, 64, 64], straight, DType::F32, Precision::Tf32), "columns of words");
+    assert!(!is_read([128, 64, 64], turned, DType::F32, Precision::F32), "exact products");
+    assert!(!is_read([128, 64, 60], turned, DType::BF16, Precision::F32), "rows of 120 bytes");
+    assert!(!is_read([128, 60, 64], turned, DType::BF16, Precision::F32), "60 columns");
+}
+
+/// `tanh(product + bias)` with a factor per row, in tiles of 128 rows and 128 columns.
+#[test]
+fn the_text_of_a_matmul_on_tensor_cores() {
+    let kernel = product(2, [300, 264, 72], [false, false], true).kernel_of(DType::BF16);
+    let spec = KernelSpec::on_tensor_cores(&kernel, Precision::F32, ResultTile::ALL[2], DeviceModel::H200);
+    expect_file!["../../../../tests/golden/matmul_tensor_cores.cu"].assert_eq(&kernel_text(&spec.unwrap()));
 }
 
 /// Slices in vectors along the contracted axis on the left, and across it on the right.

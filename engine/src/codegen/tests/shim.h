@@ -10,7 +10,7 @@
 #include <vector>
 
 #define __global__
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __grid_constant__
 #define __shared__
 #define __align__(n) __attribute__((aligned(n)))
@@ -97,6 +97,7 @@ template <class T> static T max(T a, T b) { return a > b ? a : b; }
 template <class T> static T min(T a, T b) { return a < b ? a : b; }
 
 struct __nv_bfloat16 {
+    __nv_bfloat16() = default;
     unsigned short bits;
     explicit __nv_bfloat16(float x) {
         unsigned word;
@@ -115,7 +116,9 @@ struct __nv_bfloat16 {
 typedef _Float16 __half;
 #endif
 
-alignas(16) unsigned char dynamic_shared_mem[1 << 18];
+alignas(1024) unsigned char dynamic_shared_mem[1 << 18];
+
+#include "tensor_cores.h"
 
 // An argument of any pointer type.
 struct Pointer {

@@ -8,6 +8,7 @@ use crate::gpu::source::Source;
 use cudarc::driver::result::{DriverError, function, module};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
 use cudarc::nvrtc::sys as nvrtc;
+use engine_core::codegen::TensorMap;
 use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
 
@@ -30,6 +31,8 @@ pub struct Function {
     pub threads: [u32; 3],
     /// Dynamic shared memory of a block.
     pub shared_bytes: usize,
+    /// The tensor maps that a launch passes before its pointers.
+    pub maps: Vec<TensorMap>,
 }
 
 // SAFETY: a handle that the driver lets any thread of the context use.
@@ -170,7 +173,7 @@ const DEFAULT_SHARED_BYTES: usize = 48 << 10;
 
 fn load(code: &[u8], source: &Source) -> Result<Function, DeviceError> {
     let _excluded = exclude_captures();
-    let &Source { ref entry, threads, shared_bytes, .. } = source;
+    let &Source { ref entry, threads, shared_bytes, ref maps, .. } = source;
     let name = CString::new(entry.as_str()).unwrap_or_default();
     // SAFETY: the code is complete: it comes from NVRTC, or from the disk with a valid checksum. The module is never
     // unloaded.
@@ -186,7 +189,7 @@ fn load(code: &[u8], source: &Source) -> Result<Function, DeviceError> {
         unsafe { function::set_function_attribute(handle, attribute, shared_bytes as i32) }
             .map_err(driver_error)?;
     }
-    Ok(Function { handle, entry: entry.clone(), threads, shared_bytes })
+    Ok(Function { handle, entry: entry.clone(), threads, shared_bytes, maps: maps.clone() })
 }
 
 // ---- The compiler.

@@ -64,7 +64,7 @@ impl Context {
             state: GpuState {
                 tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
                 name,
-                model: model(compiler.architecture.capability, most_shared_bytes, n_processors, memory_bytes),
+                model: model(compiler.architecture, most_shared_bytes, n_processors, memory_bytes),
                 memory_bytes,
                 kernels: KernelCache::default(),
                 choices: DiskCache::from_env("cuda", "choice"),
@@ -133,7 +133,7 @@ fn compiler_text(compiler: &Compiler) -> String {
 
 /// The model of a GPU. Resident data may take half of its memory; the rest is for parameters and intermediate values.
 fn model(
-    capability: (i32, i32),
+    Architecture { capability, is_virtual }: Architecture,
     most_shared_bytes: i32,
     n_processors: i32,
     memory_bytes: u64,
@@ -150,6 +150,8 @@ fn model(
         },
         n_processors: usize::try_from(n_processors).unwrap_or(1),
         adds_four: capability >= (9, 0),
+        // `wgmma` belongs to this architecture alone, and PTX for later ones has none.
+        has_warpgroup_products: capability == (9, 0) && !is_virtual,
         most_resident_bytes: memory_bytes / 2,
         ..DeviceModel::H200
     }

@@ -7,7 +7,7 @@
 //! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` holds the library's handle, `error` words the driver's errors.
 //! - `event`, `streams` and `graph` wrap events, the streams of a plan and graph capture.
 //! - `clock` times work, `descriptor` describes the library's matmuls, `algorithm` times their algorithms, `product` chooses.
-//! - `steps` enqueues programs, `queue` runs the steps of a plan, `staging` copies rows from pinned memory.
+//! - `tensor_map` encodes tensor maps. `steps` enqueues programs, `queue` runs the steps of a plan, `staging` copies rows from pinned memory.
 
 mod algorithm;
 mod clock;
@@ -26,6 +26,7 @@ mod queue;
 mod staging;
 mod steps;
 mod streams;
+mod tensor_map;
 
 #[cfg(test)]
 mod tests;
@@ -114,6 +115,7 @@ impl Gpu for Context {
             threads: source.block_dim,
             shared_bytes: source.shared_bytes,
             n_buffers: source.arguments.len(),
+            maps: source.maps,
         })
     }
 

@@ -8,6 +8,7 @@ use super::event::Event;
 use super::loops::{Ends, Trips};
 use super::memory::CudaMemory;
 use super::streams::{PlanStream, record, wait};
+use super::tensor_map;
 use crate::device::DeviceError;
 use crate::gpu::api::{GpuProgram, Located, MemoryPart};
 use crate::gpu::prepared::{PreparedStep, Work};
@@ -125,7 +126,9 @@ fn launch(
     [columns, rows, layers]: [u32; 3],
     info: &[u64],
 ) -> Result<(), DeviceError> {
-    let mut arguments: Vec<*mut c_void> = pointers.iter_mut().map(|start| (&raw mut *start).cast()).collect();
+    let mut maps = tensor_map::encoded(&function.maps, &pointers)?;
+    let mut arguments: Vec<*mut c_void> = maps.iter_mut().map(|map| (&raw mut *map).cast()).collect();
+    arguments.extend(pointers.iter_mut().map(|start| (&raw mut *start).cast::<c_void>()));
     arguments.push(info.as_ptr().cast_mut().cast());
     let [x, y, z] = function.threads;
     let (grid, shared_bytes) = ((columns, rows, layers), function.shared_bytes as u32);

@@ -32,6 +32,7 @@ pub fn text(fused: &KernelSpec) -> Result<Source, CodegenError> {
         text: if fused.address() == AddressType::U64 { with_narrow_numbers(&text) } else { text },
         entry: compiled.entrypoint_name,
         n_buffers: fused.arguments().len(),
+        maps: vec![],
         threads: [0; 3],
     })
 }

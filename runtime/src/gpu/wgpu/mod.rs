@@ -144,6 +144,7 @@ impl Gpu for Context {
                 text,
                 entry: wgsl::ENTRY.to_string(),
                 n_buffers: 3,
+                maps: vec![],
                 shared_bytes,
                 ..Source::default()
             };

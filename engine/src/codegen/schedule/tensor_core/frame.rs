@@ -1,0 +1,216 @@
+//! The frame of a matmul on tensor cores, around the epilogue of eight neighbouring points.
+
+use super::{LINE_BYTES, N_MULTIPLIERS, NEIGHBOURS, ROWS, TensorCoreMatmul, WARPGROUP};
+use crate::codegen::ir::builder::Code;
+use cubecl_core::ir::Variable;
+
+/// Tiles along the rows that blocks work on at the same time, so that the L2 cache serves their matrices.
+const BAND: usize = 8;
+/// Bytes of a swizzled block of 64 lines, where lines lie along memory.
+const BLOCK_BYTES: usize = ROWS * LINE_BYTES;
+
+impl TensorCoreMatmul {
+    /// Bytes of the ring.
+    pub fn ring_bytes(&self) -> usize {
+        self.n_stages * self.stage_bytes()
+    }
+
+    fn stage_bytes(&self) -> usize {
+        self.lines().iter().sum::<usize>() * LINE_BYTES
+    }
+
+    /// Row and column of the point that the epilogue starts at; rows are counted through all matrices.
+    pub fn place(&self, code: &mut Code) -> [Variable; 2] {
+        let m = self.extents[1];
+        [format!("z * {m} + row"), "column".to_string()].map(|text| code.expression(code.index, text))
+    }
+
+    /// Emits all lines before the epilogue.
+    pub fn begin(&self, code: &mut Code) {
+        let text = [self.setup(), self.copier(), self.multiplier(), self.points()].concat();
+        text.lines().for_each(|line| code.line(line));
+    }
+
+    /// Emits all lines behind the epilogue.
+    pub fn end(&self, code: &mut Code) {
+        // The ends of the condition, the loop over points, the loop over tiles, and the branch.
+        (0..4).for_each(|_| code.line("}"));
+    }
+
+    /// Shared memory, and the barriers of the ring: `full` and `empty` for each stage.
+    fn setup(&self) -> String {
+        let (n_stages, ring) = (self.n_stages, self.ring_bytes());
+        let empty = 8 * n_stages;
+        format!(
+            "\
+extern __shared__ __align__(1024) unsigned char dynamic_shared_mem[];
+const unsigned int ring = (shared_address(dynamic_shared_mem) + 1023) / 1024 * 1024;
+const unsigned int full = ring + {ring}, empty = full + {empty};
+const unsigned int group = threadIdx.x / {WARPGROUP};
+if (threadIdx.x == 0) {{
+for (int i = 0; i < {n_stages}; i++) {{
+init_barrier(full + 8 * i, 1);
+init_barrier(empty + 8 * i, {N_MULTIPLIERS});
+}}
+}}
+publish_barriers();
+__syncthreads();
+unsigned int stage = 0, parity = 0;
+"
+        )
+    }
+
+    /// The loop over tiles, and the place of a tile: bands of rows, column by column within a band.
+    fn tiles(&self) -> String {
+        let [batch, m, n, _] = self.extents;
+        let [n_rows, n_columns] = [m.div_ceil(self.tile.rows), n.div_ceil(self.tile.columns)];
+        let (of_batch, of_band) = (n_rows * n_columns, BAND * n_columns);
+        let (rows, columns) = (self.tile.rows, self.tile.columns);
+        format!(
+            "\
+for (unsigned int tile = blockIdx.x; tile < {n_tiles}; tile += gridDim.x) {{
+const unsigned int z = tile / {of_batch}, in_matrix = tile % {of_batch}, band = in_matrix / {of_band};
+const unsigned int in_band = in_matrix % {of_band}, height = min({n_rows} - band * {BAND}, {BAND}u);
+const unsigned int first_row = (band * {BAND} + in_band % height) * {rows}, first_column = in_band / height * {columns};
+",
+            n_tiles = batch * of_batch,
+        )
+    }
+
+    /// The warpgroup that fills the ring.
+    fn copier(&self) -> String {
+        let (n_stages, stage_bytes) = (self.n_stages, self.stage_bytes());
+        let copies = [self.copy(0, "first_row", 0), self.copy(1, "first_column", self.lines()[0] * LINE_BYTES)];
+        format!(
+            "\
+if (group == {N_MULTIPLIERS}) {{
+give_registers();
+if (threadIdx.x == {first}) {{
+{tiles}\
+for (unsigned int step = 0; step < {n_steps}; step++) {{
+const unsigned int at = ring + stage * {stage_bytes}, barrier = full + 8 * stage;
+await_phase(empty + 8 * stage, parity ^ 1);
+expect_bytes(barrier, {stage_bytes});
+{copies}\
+if (++stage == {n_stages}) {{
+stage = 0;
+parity ^= 1;
+}}
+}}
+}}
+}}
+}} else {{
+",
+            first = N_MULTIPLIERS * WARPGROUP,
+            tiles = self.tiles(),
+            n_steps = self.n_steps(),
+            copies = copies.concat(),
+        )
+    }
+
+    /// The copies of one matrix's tile to `start` within a stage.
+    fn copy(&self, side: usize, first: &str, start: usize) -> String {
+        let (depth, lines) = (self.depth(), self.lines()[side]);
+        let z = if self.sides[side].is_batched { "z" } else { "0" };
+        if self.sides[side].is_along {
+            return format!("fetch_box(at + {start}, &map_{side}, step * {depth}, {first}, {z}, barrier);\n");
+        }
+        let copy = |i: usize| {
+            let (to, line) = (start + i * BLOCK_BYTES, i * ROWS);
+            format!("fetch_box(at + {to}, &map_{side}, {first} + {line}, step * {depth}, {z}, barrier);\n")
+        };
+        (0..lines / ROWS).map(copy).collect()
+    }
+
+    fn n_steps(&self) -> usize {
+        self.extents[3].div_ceil(self.depth())
+    }
+
+    /// The warpgroups that multiply, up to the finished sums of a tile.
+    fn multiplier(&self) -> String {
+        let (n_stages, stage_bytes, n_parts) = (self.n_stages, self.stage_bytes(), self.n_parts());
+        format!(
+            "\
+take_registers();
+{tiles}\
+float sums[{n_parts}][{n_sums}];
+for (unsigned int step = 0; step < {n_steps}; step++) {{
+const unsigned int at = ring + stage * {stage_bytes};
+await_phase(full + 8 * stage, parity);
+begin_products();
+{products}\
+end_products();
+await_products<1>();
+if (step > 0 && threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_stages}));
+if (++stage == {n_stages}) {{
+stage = 0;
+parity ^= 1;
+}}
+}}
+await_products<0>();
+#pragma unroll
+for (int i = 0; i < {n_parts}; i++) hold(sums[i]);
+if (threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_stages}));
+",
+            tiles = self.tiles(),
+            n_sums = self.tile.columns / 2,
+            n_steps = self.n_steps(),
+            products = self.products(),
+            before = n_stages - 1,
+        )
+    }
+
+    /// The products of a stage.
+    fn products(&self) -> String {
+        let product = self.product();
+        let (name, n_parts, n_each) = (product.name(), self.n_parts(), self.depth() / product.step());
+        let start = self.lines()[0] * LINE_BYTES;
+        let [left, right] = [0, 1].map(|side| {
+            // A step along the contracted axis: 32 bytes of each line, or whole lines.
+            let is_along = self.sides[side].is_along;
+            let step = if is_along { 32 } else { product.step() * LINE_BYTES };
+            let block = if is_along { 16 } else { BLOCK_BYTES };
+            (step, format!("matrix<{}, {block}>", 8 * LINE_BYTES))
+        });
+        format!(
+            "\
+#pragma unroll
+for (int k = 0; k < {n_each}; k++) {{
+#pragma unroll
+for (int i = 0; i < {n_parts}; i++)
+{name}(sums[i], {l}(at + (group * {n_parts} + i) * {BLOCK_BYTES} + k * {ls}), {r}(at + {start} + k * {rs}), step | k);
+}}
+",
+            l = left.1,
+            ls = left.0,
+            r = right.1,
+            rs = right.0,
+        )
+    }
+
+    /// The loops over groups of points: a thread has two rows of 32 columns, in groups of eight.
+    fn points(&self) -> String {
+        let [_, m, n, _] = self.extents;
+        let n_parts = self.n_parts();
+        format!(
+            "\
+#pragma unroll
+for (int i = 0; i < {n_parts}; i++)
+#pragma unroll
+for (int j = 0; j < {n_blocks}; j++)
+#pragma unroll
+for (int half = 0; half < 2; half++) {{
+float part[{NEIGHBOURS}];
+#pragma unroll
+for (int e = 0; e < {NEIGHBOURS}; e++) part[e] = sums[i][16 * j + e / 2 * 4 + half * 2 + e % 2];
+gather_columns(part);
+const unsigned int in_group = threadIdx.x % {WARPGROUP};
+const unsigned int in_part = in_group / 32 * 16 + in_group % 32 / 4 + 8 * half;
+const unsigned int row = first_row + (group * {n_parts} + i) * {ROWS} + in_part;
+const unsigned int column = first_column + 32 * j + threadIdx.x % 4 * {NEIGHBOURS};
+if (row < {m} && column < {n}) {{
+",
+            n_blocks = self.tile.columns / 32,
+        )
+    }
+}

@@ -1,0 +1,216 @@
+//! Matmuls on tensor cores: persistent blocks of three warpgroups, of which one copies tiles and two multiply.
+//!
+//! - The copying warpgroup keeps a ring of tiles in shared memory full. The copy engine reads them by tensor maps.
+//! - Each other warpgroup holds half of the rows of the result's tile in registers, and multiplies by `wgmma`.
+//! - The epilogue runs on these registers: four threads exchange theirs so that each has eight neighbours in a row.
+//!
+//! The frame is text, made in `frame`. The epilogue is the body that every kernel has, emitted into the frame.
+
+mod frame;
+mod side;
+
+use crate::codegen::error::CodegenError;
+use crate::codegen::ir::builder::{Code, F32};
+use crate::codegen::ir::ptx::WarpgroupProduct;
+use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::operand::OperandForm;
+use crate::codegen::ops::body::{BodyCode, Registers};
+use crate::codegen::ops::vector_group::{Group, width};
+use crate::codegen::schedule::epilogue::matmul_body;
+use crate::codegen::schedule::map::group_with_registers;
+use crate::codegen::tensor_map::Frame;
+use crate::device_model::DeviceModel;
+use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody};
+use crate::ir::DType;
+use crate::numerics::Precision;
+use cubecl_core::ir::Variable;
+use side::Side;
+use std::fmt;
+
+/// Warpgroups that multiply.
+const N_MULTIPLIERS: usize = 2;
+/// Threads of a warpgroup.
+const WARPGROUP: usize = 128;
+/// Rows of a `wgmma`.
+const ROWS: usize = 64;
+/// Bytes of a tile along the contracted axis: a row of the swizzle.
+const LINE_BYTES: usize = 128;
+/// Neighbouring columns of a thread in the epilogue.
+const NEIGHBOURS: usize = 8;
+/// The most stages of the ring.
+const MOST_STAGES: usize = 6;
+/// Bytes of shared memory beside the ring: its alignment, and the barriers.
+const BESIDE_RING: usize = 2048;
+
+/// A tile of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ResultTile {
+    /// Rows, a multiple of 128.
+    pub rows: usize,
+    /// Columns, a multiple of 32 up to 256.
+    pub columns: usize,
+}
+
+impl ResultTile {
+    /// All tiles, the one with the fewest loads per product first.
+    pub const ALL: [ResultTile; 3] = [
+        ResultTile { rows: 128, columns: 256 },
+        ResultTile { rows: 256, columns: 128 },
+        ResultTile { rows: 128, columns: 128 },
+    ];
+}
+
+impl fmt::Display for ResultTile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.rows, self.columns)
+    }
+}
+
+/// A matmul on tensor cores.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorCoreMatmul {
+    /// Number of matrices, rows and columns of the result, and extent of the contracted axis.
+    extents: [usize; 4],
+    dtype: DType,
+    /// The left and the right matrix.
+    sides: [Side; 2],
+    tile: ResultTile,
+    n_stages: usize,
+    n_blocks: usize,
+}
+
+impl TensorCoreMatmul {
+    /// The schedule of a product; none if tensor cores cannot read its matrices.
+    fn of(
+        body: &MatmulBody,
+        precision: Precision,
+        tile: ResultTile,
+        device: &DeviceModel,
+    ) -> Option<TensorCoreMatmul> {
+        let &MatmulBody { batch, m, n, k, dtype, lhs, rhs, .. } = body;
+        let has_type = matches!(dtype, DType::F16 | DType::BF16)
+            || (dtype == DType::F32 && precision == Precision::Tf32);
+        let is_empty = [batch, m, n, k].contains(&0);
+        let is_plain = body.rows.is_none() && body.uneven.is_none() && n.is_multiple_of(NEIGHBOURS);
+        if !device.has_warpgroup_products || !has_type || is_empty || !is_plain {
+            return None;
+        }
+        let lines = [(lhs, [lhs.row, lhs.col], m), (rhs, [rhs.col, rhs.row], n)];
+        let [left, right] = lines.map(|(matrix, strides, extent)| {
+            Side::of(matrix, strides, [extent, k], batch, dtype)
+        });
+        let stage_bytes = (tile.rows + tile.columns) * LINE_BYTES;
+        let n_stages = device.double_buffer_bytes.saturating_sub(BESIDE_RING) / stage_bytes;
+        let n_tiles = batch * m.div_ceil(tile.rows) * n.div_ceil(tile.columns);
+        (n_stages >= 2).then_some(TensorCoreMatmul {
+            extents: [batch, m, n, k],
+            dtype,
+            sides: [left?, right?],
+            tile,
+            n_stages: n_stages.min(MOST_STAGES),
+            n_blocks: n_tiles.min(device.n_processors),
+        })
+    }
+
+    fn product(&self) -> WarpgroupProduct {
+        let is_along = self.sides.each_ref().map(|side| side.is_along);
+        WarpgroupProduct { columns: self.tile.columns, dtype: self.dtype, is_along }
+    }
+
+    /// Rows of the two matrices in a tile.
+    fn lines(&self) -> [usize; 2] {
+        [self.tile.rows, self.tile.columns]
+    }
+
+    /// Steps of 64 rows that a warpgroup holds.
+    fn n_parts(&self) -> usize {
+        self.tile.rows / ROWS / N_MULTIPLIERS
+    }
+
+    /// Elements of a tile along the contracted axis.
+    fn depth(&self) -> usize {
+        LINE_BYTES / self.dtype.size()
+    }
+}
+
+impl Schedule for TensorCoreMatmul {
+    fn entry(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn threads(&self, _: &KernelSpec) -> usize {
+        (N_MULTIPLIERS + 1) * WARPGROUP
+    }
+
+    fn blocks(&self, _: &KernelSpec, _: usize) -> usize {
+        self.n_blocks
+    }
+
+    fn allows_fast_math(&self, _: &KernelSpec) -> bool {
+        true
+    }
+
+    fn frame(&self) -> Option<Frame> {
+        let maps = self.sides.iter().zip(self.lines()).map(|(side, lines)| side.map(lines, self.depth()));
+        Some(Frame {
+            maps: maps.collect(),
+            shared_bytes: self.ring_bytes() + BESIDE_RING,
+            products: vec![self.product()],
+        })
+    }
+
+    fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
+        let body = kernel.body();
+        self.begin(code);
+        let ([row, column], n) = (self.place(code), self.extents[2]);
+        let start = code.scaled(row, n as i64);
+        let width = width(body.body, n).min(NEIGHBOURS);
+        for first in (0..NEIGHBOURS).step_by(width) {
+            let column = code.at_offset(column, first);
+            let first_point = code.add_at(start, column);
+            code.note_place(first_point, n, row, column);
+            let group = Group::from(code, first_point, width);
+            let sums: Vec<Variable> =
+                (first..first + width).map(|i| code.expression(F32, format_args!("part[{i}]"))).collect();
+            epilogue(code, &body, &group, &sums)?;
+        }
+        self.end(code);
+        Ok(())
+    }
+}
+
+/// Emits the epilogue at neighbouring points with these sums.
+fn epilogue(
+    code: &mut Code,
+    body: &BodyCode,
+    group: &Group,
+    sums: &[Variable],
+) -> Result<(), CodegenError> {
+    let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
+    let of_point = |sum: &Variable| -> Registers {
+        body.body.insts.iter().map(|inst| is_sum(inst).then_some(*sum)).collect()
+    };
+    let mut registers: Vec<Registers> = sums.iter().map(of_point).collect();
+    group_with_registers(code, body, group, &mut registers)
+}
+
+impl KernelSpec {
+    /// The matmul as one launch on tensor cores, without side sums; none if they cannot read its matrices, or an
+    /// assertion must run before the first write.
+    ///
+    /// # Panics
+    /// If the kernel is no matmul.
+    pub fn on_tensor_cores(
+        kernel: &Kernel,
+        precision: Precision,
+        tile: ResultTile,
+        device: DeviceModel,
+    ) -> Option<KernelSpec> {
+        let body = matmul_body(kernel);
+        if kernel.has_checks() {
+            return None;
+        }
+        let schedule = TensorCoreMatmul::of(body, precision, tile, &device)?;
+        Some(KernelSpec::new(body.epilogue.clone(), schedule, OperandForm::of(kernel), device))
+    }
+}

@@ -1,0 +1,33 @@
+//! Tensor maps: how a GPU's copy engine reads boxes of a matrix into shared memory.
+
+use crate::codegen::ir::ptx::WarpgroupProduct;
+use crate::ir::DType;
+
+/// What the text of a schedule needs beside its code, if the schedule writes CUDA C++.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The tensor maps, passed by value before the pointers as `map_0`, `map_1` and so on.
+    pub maps: Vec<TensorMap>,
+    /// Bytes of shared memory.
+    pub shared_bytes: usize,
+    /// The products that the text calls.
+    pub products: Vec<WarpgroupProduct>,
+}
+
+/// A batch of matrices from which boxes are copied. Elements of a box beyond the matrix are zeros. Rows of a box
+/// have 128 bytes and are swizzled by 128 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorMap {
+    /// The position of the matrix among the kernel's arguments.
+    pub argument: usize,
+    /// Element type: `f32`, `f16` or `bf16`.
+    pub dtype: DType,
+    /// Elements before the first.
+    pub offset: usize,
+    /// Extents: along memory, across, and of the batch.
+    pub extents: [usize; 3],
+    /// Elements from one row to the next, and from one matrix to the next.
+    pub strides: [usize; 2],
+    /// Extents of a box along memory and across.
+    pub of_box: [usize; 2],
+}
