@@ -5,6 +5,7 @@
 #![cfg(all(feature = "cuda", feature = "wgpu"))]
 
 use engine::Engine;
+use engine::core::codegen::ResultTile;
 use engine::core::compile::{Compiled, Options, compile};
 use engine::core::ir::*;
 use engine::core::numerics::Precision;

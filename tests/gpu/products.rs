@@ -214,3 +214,52 @@ fn rows_of_a_product_are_folded_panel_by_panel() {
     })
     .check_within(gpus().iter(), &[Closeness::of_product(DType::F32, 16)]);
 }
+
+/// Each tile of the kernels on tensor cores, by adopted choices: layouts, ragged edges, and an epilogue that the library
+/// lacks.
+#[test]
+fn products_on_tensor_cores_agree() {
+    let (batch, m, n, k) = (2, 712, 520, 456);
+    for (dtype, lhs_transposed, rhs_transposed) in [
+        (DType::BF16, false, false),
+        (DType::BF16, true, false),
+        (DType::F16, false, true),
+        (DType::F16, true, true),
+    ] {
+        let case = Case::new(|b| {
+            let lhs = if lhs_transposed { [batch, k, m] } else { [batch, m, k] };
+            let rhs = if rhs_transposed { [batch, n, k] } else { [batch, k, n] };
+            let (lhs, rhs) = (data(b, "lhs", dtype, &lhs), data(b, "rhs", dtype, &rhs));
+            let gate = data(b, "gate", dtype, &[batch, m, n]);
+            let contracted = vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
+            let product = b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted });
+            let tanh = b.unary(Unary::Tanh, product);
+            let gated = b.mul(tanh, gate);
+            vec![b.mul(gated, product)]
+        });
+        for tile in ResultTile::ALL {
+            let Some(gpu) = choosing(&case, &format!("tensor cores {tile}")) else { return };
+            case.check_within([&gpu].into_iter(), &[Closeness(4e-2)]);
+        }
+    }
+}
+
+/// A CUDA device that has adopted this variant for every product of a case. None without one that has the variant.
+fn choosing(case: &Case, variant: &str) -> Option<Arc<dyn Device>> {
+    let open = || usable("cuda", CudaDevice::new(0).map(|device| Arc::new(device) as Arc<dyn Device>));
+    let device = open()?;
+    if !device.model().has_warpgroup_products {
+        return None;
+    }
+    let run = |device: &Arc<dyn Device>| [true, false].map(|fuse| case.run(&**device, fuse).unwrap());
+    run(&device);
+    let mut tuning = device.tuning().unwrap();
+    tuning.choices.retain(|name, _| name.starts_with("variant of"));
+    assert!(!tuning.choices.is_empty());
+    tuning.choices.values_mut().for_each(|text| *text = variant.to_string());
+    let device = open()?;
+    assert!(device.adopt(&tuning));
+    run(&device);
+    assert!(device.tuning().unwrap().choices.values().any(|text| text == variant));
+    Some(device)
+}

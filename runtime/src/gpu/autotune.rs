@@ -90,7 +90,12 @@ impl<B: Bench> program::Tuner for Timed<B> {
                     Err(Refusal::Tuner(error)) => return Err(error),
                 });
             }
-            Ok(Recorded(variants[fastest(&self.0, kernel, programs)?].to_string()))
+            let refused = |variant: usize, error: &DeviceError| {
+                let why = error.to_string();
+                let why = why.lines().next().unwrap_or_default();
+                disk.note(&format!("`{}` is not tried as `{}`: {why}", kernel.name, variants[variant]));
+            };
+            Ok(Recorded(variants[fastest(&self.0, kernel, programs, refused)?].to_string()))
         });
         match found {
             // A plan may fit into memory that does not suffice for its trial.
@@ -100,7 +105,8 @@ impl<B: Bench> program::Tuner for Timed<B> {
     }
 }
 
-/// The position of the fastest program. A program that the device refuses counts as infinitely slow.
+/// The position of the fastest program. A program that the device refuses counts as infinitely slow, and is reported to
+/// `refused`.
 ///
 /// # Errors
 /// If no program runs.
@@ -108,10 +114,14 @@ pub fn fastest<B: Bench>(
     bench: &B,
     kernel: &Kernel,
     programs: Vec<Option<Program>>,
+    refused: impl Fn(usize, &DeviceError),
 ) -> Result<usize, DeviceError> {
     let operands = bench.operands(kernel)?;
     let trial = |program: Option<Program>| program.map(|program| bench.trial(kernel, program)).transpose();
     let trials: Vec<_> = programs.into_iter().map(trial).collect();
+    for (i, trial) in trials.iter().enumerate() {
+        trial.as_ref().err().into_iter().for_each(|error| refused(i, error));
+    }
     fastest_of(trials.len(), |i, least| match &trials[i] {
         Ok(Some(trial)) => bench.seconds(&operands, trial, least),
         Ok(None) => Ok(f64::INFINITY),

@@ -88,12 +88,12 @@ const FUNCTIONS: &[(&str, &str)] = &[
          #pragma unroll\n\
          for (int i = 0; i < 4; i++) {\n\
          const int low = i % 2 + i / 2 * 4, high = low + 2;\n\
-         const float other = __shfl_xor_sync(-1, lane & 1 ? x[low] : x[high], 1);\n\
+         const float other = __shfl_xor_sync(~0u, lane & 1 ? x[low] : x[high], 1);\n\
          if (lane & 1) x[low] = other; else x[high] = other;\n\
          }\n\
          #pragma unroll\n\
          for (int low = 0; low < 4; low++) {\n\
-         const float other = __shfl_xor_sync(-1, lane & 2 ? x[low] : x[low + 4], 2);\n\
+         const float other = __shfl_xor_sync(~0u, lane & 2 ? x[low] : x[low + 4], 2);\n\
          if (lane & 2) x[low] = other; else x[low + 4] = other;\n\
          }\n}",
     ),
@@ -169,7 +169,7 @@ fn list(n: usize, item: impl Fn(usize) -> String) -> String {
 pub fn definitions(text: &str, products: &[WarpgroupProduct]) -> [String; 2] {
     let is_called = |name: &str| text.contains(&format!("{name}(")) || text.contains(&format!("{name}<"));
     let mut texts = [String::new(), String::new()];
-    if text.contains("TensorMap") {
+    if text.contains("&map_") {
         texts[0] += TENSOR_MAP;
     }
     for (_, definition) in FUNCTIONS.iter().filter(|(name, _)| is_called(name)) {

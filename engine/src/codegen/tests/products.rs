@@ -251,6 +251,9 @@ fn tensor_cores_read_aligned_matrices_only() {
 fn the_text_of_a_matmul_on_tensor_cores() {
     let kernel = product(2, [300, 264, 72], [false, false], true).kernel_of(DType::BF16);
     let spec = KernelSpec::on_tensor_cores(&kernel, Precision::F32, ResultTile::ALL[2], DeviceModel::H200);
+    if let Ok(path) = std::env::var("TC_OUT") {
+        std::fs::write(path, spec.clone().unwrap().cuda_source().unwrap().text).unwrap();
+    }
     expect_file!["../../../../tests/golden/matmul_tensor_cores.cu"].assert_eq(&kernel_text(&spec.unwrap()));
 }
 

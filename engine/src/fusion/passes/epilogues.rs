@@ -5,6 +5,7 @@ use crate::fusion::groups::{FusionGroups, Group, Kind};
 use crate::fusion::legality::can_join_neighbour;
 use crate::fusion::place::Place;
 use crate::ir::NodeId;
+use std::collections::BTreeSet;
 
 /// The pass `epilogues`.
 pub struct Epilogues;
@@ -15,7 +16,7 @@ impl FusionPass for Epilogues {
     }
 
     fn about(&self) -> &'static str {
-        "Joins a matmul and the chain of maps behind it, where each value has the next map for its only user."
+        "Joins a matmul and the chain of maps behind it, where all uses of a value meet in a later map."
     }
 
     fn example(&self) -> Example {
@@ -54,23 +55,45 @@ fn grow_epilogue(groups: &mut FusionGroups, id: usize, anchor: NodeId) {
     let before = groups.groups[id].clone();
     let mut taken: Vec<(usize, Group)> = vec![];
     let mut end = anchor;
-    while let Some(next) = only_map_user(groups, end) {
-        let from = groups.group_of[next].unwrap_or(id);
-        // The map is the only reader of the chain, so no third kernel stands between them.
-        if !groups.groups[from].is_single() || can_join_neighbour(groups, id, from).is_err() {
-            if moves_elements(groups, end, next) || groups.graph.numel(next) != groups.graph.numel(end) {
+    while let Some(next) = next_maps(groups, end) {
+        let Some(joined) = join_all(groups, id, &next) else {
+            let leaves_chain = |&map: &NodeId| {
+                moves_elements(groups, end, map) || groups.graph.numel(map) != groups.graph.numel(end)
+            };
+            if next.len() > 1 || next.iter().any(leaves_chain) {
                 break;
             }
-            taken.into_iter().for_each(|(from, group)| groups.replace(from, group));
+            restore(groups, taken);
             groups.groups[id] = before;
             return;
-        }
-        taken.push((from, groups.groups[from].clone()));
-        groups.move_members(from, id, groups.groups[id].kind, |_| Place::Element);
-        end = next;
+        };
+        taken.extend(joined);
+        end = next.last().copied().unwrap_or(end);
     }
     groups.fuel -= (end != anchor) as usize;
     taken.iter().for_each(|&(from, _)| groups.order.merge(&[from, id], id));
+}
+
+/// Adds maps, in order, and returns their groups. None, and nothing is added, if one of them cannot join.
+fn join_all(groups: &mut FusionGroups, id: usize, maps: &[NodeId]) -> Option<Vec<(usize, Group)>> {
+    let before = groups.groups[id].clone();
+    let mut taken = vec![];
+    for &map in maps {
+        let from = groups.group_of[map].unwrap_or(id);
+        // Only these maps read the chain, so no third kernel stands between them.
+        if !groups.groups[from].is_single() || can_join_neighbour(groups, id, from).is_err() {
+            restore(groups, taken);
+            groups.groups[id] = before;
+            return None;
+        }
+        taken.push((from, groups.groups[from].clone()));
+        groups.move_members(from, id, groups.groups[id].kind, |_| Place::Element);
+    }
+    Some(taken)
+}
+
+fn restore(groups: &mut FusionGroups, taken: Vec<(usize, Group)>) {
+    taken.into_iter().for_each(|(from, group)| groups.replace(from, group));
 }
 
 /// Whether a map reads a node at points other than its own.
@@ -80,10 +103,25 @@ fn moves_elements(groups: &FusionGroups, node: NodeId, map: NodeId) -> bool {
     edges.into_iter().any(|edge| edge.indexed || !edge.access.is_identity(n_points))
 }
 
-/// The map that alone uses a node. A chain ends at the border of a node with `fuse: Never`.
-fn only_map_user(groups: &FusionGroups, node: NodeId) -> Option<NodeId> {
-    let [user] = groups.graph.users[node][..] else { return None };
-    let nodes = &groups.graph.ir.nodes;
-    let is_open = !groups.graph.root[node] && nodes[node].no_fuse == nodes[user].no_fuse;
-    (is_open && groups.is_map(user)).then_some(user)
+/// The most maps between a value and the map where all its uses meet.
+const MOST_OF_DIAMOND: usize = 32;
+
+/// The maps that alone use a node, up to the first where all uses meet: its only user, or the end of a diamond such as
+/// `x * sigmoid(x)`. They do not cross the border of a node with `fuse: Never`.
+fn next_maps(groups: &FusionGroups, node: NodeId) -> Option<Vec<NodeId>> {
+    let (graph, nodes) = (&groups.graph, &groups.graph.ir.nodes);
+    let users = |node: NodeId| (!graph.root[node]).then(|| graph.users[node].iter().copied());
+    let is_open = |user: NodeId| groups.is_map(user) && nodes[user].no_fuse == nodes[node].no_fuse;
+    let mut maps = vec![];
+    let mut ahead: BTreeSet<NodeId> = users(node)?.collect();
+    while maps.len() < MOST_OF_DIAMOND {
+        // Operands come before their users, so the first one is not reached through another.
+        let next = ahead.pop_first().filter(|&next| is_open(next))?;
+        maps.push(next);
+        if ahead.is_empty() {
+            return Some(maps);
+        }
+        ahead.extend(users(next)?);
+    }
+    None
 }

@@ -3,10 +3,11 @@
 
 use super::compile::{compile, version};
 use super::libraries::open_beside;
-use engine_core::codegen::KernelSpec;
+use engine_core::codegen::{KernelSpec, ResultTile};
 use engine_core::device_model::DeviceModel;
 use engine_core::fusion::{Kernel, KernelBody, fuse};
 use engine_core::ir::*;
+use engine_core::numerics::Precision;
 use engine_core::op::Registry;
 use engine_core::plan::plan;
 
@@ -16,7 +17,7 @@ fn kernels(dtype: DType) -> Vec<Kernel> {
     let mut builder = Builder::new(Graph::new("step"), &registry);
     let b = &mut builder;
     let table = b.input("table", InputKind::Param, Type::new(dtype, &[100, 64]));
-    let weights = b.input("weights", InputKind::Param, Type::new(dtype, &[64, 300]));
+    let weights = b.input("weights", InputKind::Param, Type::new(dtype, &[64, 304]));
     let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
     let idx = b.check_index(idx, 100);
     let x = b.gather(table, idx, 0, 0);
@@ -29,7 +30,7 @@ fn kernels(dtype: DType) -> Vec<Kernel> {
     let gradient = b.contract(x, y, Contract { batch: vec![], contracted: vec![(0, 0)] });
     let bias = b.sum(y, &[0]);
     let scanned =
-        b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![y], Type::new(dtype, &[200, 300]));
+        b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![y], Type::new(dtype, &[200, 304]));
     let zeros = b.full(Literal::Float(0.0), Type::new(dtype, &[100, 64]));
     let added = b.scatter(zeros, idx, x, 0, 0, Combine::Add);
     let set = b.scatter(added, idx, x, 0, 0, Combine::Set);
@@ -57,6 +58,9 @@ fn the_compiler_accepts_the_generated_texts() {
             let mut launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
             if let KernelBody::Matmul(_) = kernel.body {
                 launches.push(KernelSpec::epilogue(&kernel, DeviceModel::H200));
+                launches.extend(ResultTile::ALL.into_iter().filter_map(|tile| {
+                    KernelSpec::on_tensor_cores(&kernel, Precision::Tf32, tile, DeviceModel::H200)
+                }));
             }
             for fused in launches {
                 for fused in [Some(fused.clone()), Some(fused.clone().guarded()), fused.checks_only()]
