@@ -5,7 +5,7 @@
 
 use crate::codegen::ir::builder::{Code, F32, U64};
 use crate::codegen::ir::ptx::{self, WarpgroupProduct};
-use cubecl_core::ir::{ElemType, Instruction, NonSemantic, Type, Variable, VariableKind};
+use cubecl_core::ir::{ElemType, FloatKind, Instruction, NonSemantic, Type, Variable, VariableKind};
 use std::fmt::{Display, Write};
 
 /// The start of a comment that holds a call.
@@ -130,13 +130,14 @@ impl Code<'_> {
     pub(crate) fn expression(&mut self, elem: ElemType, text: impl Display) -> Variable {
         let out = self.scope.create_local(Type::scalar(elem)).consume();
         let name = name(out).unwrap_or_else(|| crate::bug!("a local without a name"));
-        let ty = match elem {
-            F32 => "float",
-            U64 => "uint64",
-            _ => "uint32",
-        };
+        let ty = type_name(elem);
         self.line(format_args!("const {ty} {name} = {text};"));
         out
+    }
+
+    /// Element `i` of the vector of `elem` at an address.
+    pub(crate) fn component_at(&mut self, elem: ElemType, address: impl Display, i: usize) -> Variable {
+        self.expression(elem, format_args!("reinterpret_cast<const {} *>({address})[{i}]", type_name(elem)))
     }
 
     fn comment(&mut self, content: String) {
@@ -157,11 +158,22 @@ impl Code<'_> {
     }
 
     /// The name of a variable in the text. Constants and builtins are copied to a local first.
-    fn named(&mut self, x: Variable) -> String {
+    pub(crate) fn named(&mut self, x: Variable) -> String {
         name(x).unwrap_or_else(|| {
             let local = self.snapshot(x);
             name(local).unwrap_or_else(|| crate::bug!("a local without a name"))
         })
+    }
+}
+
+/// The type in CUDA C++.
+fn type_name(elem: ElemType) -> &'static str {
+    match elem {
+        F32 => "float",
+        U64 => "uint64",
+        ElemType::Float(FloatKind::F16) => "__half",
+        ElemType::Float(FloatKind::BF16) => "__nv_bfloat16",
+        _ => "uint32",
     }
 }
 

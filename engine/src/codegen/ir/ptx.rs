@@ -48,14 +48,8 @@ const FUNCTIONS: &[(&str, &str)] = &[
          asm volatile(\"cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, \
          %4}], [%5];\" :: \"r\"(to), \"l\"(map), \"r\"(x), \"r\"(y), \"r\"(z), \"r\"(barrier) : \"memory\");\n}",
     ),
-    (
-        "give_registers",
-        "void give_registers() {\nasm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");\n}",
-    ),
-    (
-        "take_registers",
-        "void take_registers() {\nasm volatile(\"setmaxnreg.inc.sync.aligned.u32 240;\");\n}",
-    ),
+    ("give_registers", "void give_registers() {\nasm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");\n}"),
+    ("take_registers", "void take_registers() {\nasm volatile(\"setmaxnreg.inc.sync.aligned.u32 240;\");\n}"),
     (
         "begin_products",
         "void begin_products() {\nasm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n}",

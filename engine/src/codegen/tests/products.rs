@@ -195,7 +195,8 @@ fn slices_of_the_contracted_axis_add_up() {
 #[test]
 fn products_on_tensor_cores_add_up() {
     let device = DeviceModel { n_processors: 2, ..DeviceModel::H200 };
-    let turns = [[[false, false], [true, true]], [[false, true], [true, false]], [[true, false], [false, true]]];
+    let turns =
+        [[[false, false], [true, true]], [[false, true], [true, false]], [[true, false], [false, true]]];
     let shapes = [(2, [136, 264, 72]), (1, [264, 40, 520]), (3, [8, 8, 8])];
     for (((batch, shape), tile), turns) in shapes.into_iter().zip(ResultTile::ALL).zip(turns) {
         for (turned, dtype) in turns.into_iter().zip(HALVES) {
@@ -217,6 +218,73 @@ fn products_on_tensor_cores_add_up() {
     let buffers = inputs.each_ref().map(|input| bytes(input));
     let Some(buffers) = on_host::run_launches(&kernel, &[fused], &buffers, 0) else { return };
     assert_close(&f32s(&buffers[4]), product.result(&inputs));
+}
+
+/// An epilogue whose operand is read before the products, with results of half precision.
+#[test]
+fn an_epilogue_on_tensor_cores_reads_its_operand_early() {
+    for (tile, [m, n, k]) in [(ResultTile::ALL[0], [136, 264, 72]), (ResultTile::ALL[1], [256, 128, 64])] {
+        let inputs = [m * k, k * n, m * n].map(|n| rounded(&numbers(n)));
+        let kernel = gated([m, n, k]);
+        let spec = KernelSpec::on_tensor_cores(&kernel, Precision::F32, tile, DeviceModel::H200).unwrap();
+        assert!(spec.cuda_source().unwrap().text.contains("held_"));
+        let buffers = inputs.each_ref().map(|input| dtype_bytes(DType::BF16, input));
+        let Some(buffers) = on_host::run_launches(&kernel, &[spec], &buffers, 0) else { return };
+        let words = buffers[3].chunks_exact(2).map(|half| u16::from_le_bytes(half.try_into().unwrap()));
+        for (point, word) in words.enumerate() {
+            let (i, j) = (point / n, point % n);
+            let sum: f32 = (0..k).map(|p| inputs[0][i * k + p] * inputs[1][p * n + j]).sum();
+            let (found, expected) = (f32::from_bits(u32::from(word) << 16), sum * inputs[2][point]);
+            assert!(
+                (found - expected).abs() <= expected.abs() / 256.0 + 1e-4,
+                "{point}: {found} for {expected}"
+            );
+        }
+    }
+}
+
+/// `lhs · rhs * gate`, all in bf16.
+fn gated([m, n, k]: [usize; 3]) -> Kernel {
+    let mut s = Sketch::new(m, n, 1);
+    let [lhs, rhs] = [m * k, k * n].map(|n| s.operand(DType::BF16, n, Use::Read));
+    let gate = s.load(DType::BF16, m * n, Access::strided(&[m * n], &[1]), Class::Element);
+    let product = s.push(FusedOp::Accumulator, DType::BF16, Class::Element);
+    let y = s.push(
+        FusedOp::Scalar(Scalar::Binary(Binary::Mul), vec![product, gate]),
+        DType::BF16,
+        Class::Element,
+    );
+    s.store(y);
+    let matrix = |operand: usize, columns: usize| MatrixOperand {
+        operand,
+        offset: 0,
+        batch: 0,
+        row: columns as i64,
+        col: 1,
+    };
+    let body = MatmulBody {
+        batch: 1,
+        m,
+        n,
+        k,
+        lhs: matrix(lhs, k),
+        rhs: matrix(rhs, n),
+        uneven: None,
+        dtype: DType::BF16,
+        epilogue: s.body,
+        side_sums: vec![],
+        rows: None,
+    };
+    kernel(KernelBody::Matmul(body), s.operands)
+}
+
+/// Numbers of eight bits.
+fn rounded(values: &[f32]) -> Vec<f32> {
+    values
+        .iter()
+        .map(|x| (x * 64.0).round() / 64.0)
+        .map(|x| f32::from_bits(x.to_bits() & 0xFFFF_0000))
+        .collect()
 }
 
 const HALVES: [DType; 2] = [DType::BF16, DType::F16];
@@ -246,14 +314,11 @@ fn tensor_cores_read_aligned_matrices_only() {
     assert!(!is_read([128, 60, 64], turned, DType::BF16, Precision::F32), "60 columns");
 }
 
-/// `tanh(product + bias)` with a factor per row, in tiles of 128 rows and 128 columns.
+/// Tiles of 128 rows and 128 columns, with an operand that is read early.
 #[test]
 fn the_text_of_a_matmul_on_tensor_cores() {
-    let kernel = product(2, [300, 264, 72], [false, false], true).kernel_of(DType::BF16);
+    let kernel = gated([384, 264, 72]);
     let spec = KernelSpec::on_tensor_cores(&kernel, Precision::F32, ResultTile::ALL[2], DeviceModel::H200);
-    if let Ok(path) = std::env::var("TC_OUT") {
-        std::fs::write(path, spec.clone().unwrap().cuda_source().unwrap().text).unwrap();
-    }
     expect_file!["../../../../tests/golden/matmul_tensor_cores.cu"].assert_eq(&kernel_text(&spec.unwrap()));
 }
 

@@ -112,8 +112,11 @@ struct __nv_bfloat16 {
     }
 };
 
+struct __nv_bfloat162 { __nv_bfloat16 x, y; };
+
 #ifdef __FLT16_MANT_DIG__
 typedef _Float16 __half;
+struct __half2 { __half x, y; };
 #endif
 
 alignas(1024) unsigned char dynamic_shared_mem[1 << 18];

@@ -46,6 +46,8 @@ static void fetch_box(unsigned to, const TensorMap *map, unsigned x, unsigned y,
     end_phase_if_complete(barrier_at(at));
 }
 
+struct uint4 { unsigned x, y, z, w; };
+
 static void give_registers() {}
 static void take_registers() {}
 static void begin_products() {}

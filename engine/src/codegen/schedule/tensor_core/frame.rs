@@ -19,22 +19,45 @@ impl TensorCoreMatmul {
         self.lines().iter().sum::<usize>() * LINE_BYTES
     }
 
-    /// Row and column of the point that the epilogue starts at; rows are counted through all matrices.
-    pub fn place(&self, code: &mut Code) -> [Variable; 2] {
+    /// Row and column of the first point of a group; rows are counted through all matrices.
+    fn place(&self, code: &mut Code) -> [Variable; 2] {
         let m = self.extents[1];
         [format!("z * {m} + row"), "column".to_string()].map(|text| code.expression(code.index, text))
     }
 
-    /// Emits all lines before the epilogue.
+    /// Groups of neighbouring columns of a thread: parts of its rows, blocks of 32 columns, and two rows of each.
+    pub fn groups(&self) -> [usize; 3] {
+        [self.n_parts(), self.tile.columns / 32, 2]
+    }
+
+    pub fn n_groups(&self) -> usize {
+        self.groups().iter().product()
+    }
+
+    /// Emits all lines up to the loop over the tiles of a warpgroup that multiplies.
     pub fn begin(&self, code: &mut Code) {
-        let text = [self.setup(), self.copier(), self.multiplier(), self.points()].concat();
+        let text = [self.setup(), self.copier(), "take_registers();\n".to_string(), self.tiles()].concat();
         text.lines().for_each(|line| code.line(line));
     }
 
-    /// Emits all lines behind the epilogue.
+    /// Emits the products of a tile.
+    pub fn multiply(&self, code: &mut Code) {
+        self.multiplier().lines().for_each(|line| code.line(line));
+    }
+
+    /// Emits `body` at each group of points of the thread, at the row and the column of its first one.
+    pub fn at_groups(&self, code: &mut Code, has_sums: bool, body: impl FnOnce(&mut Code, [Variable; 2])) {
+        let text = [self.loops(), if has_sums { self.sums() } else { String::new() }, self.inside()].concat();
+        text.lines().for_each(|line| code.line(line));
+        let place = self.place(code);
+        body(code, place);
+        // The ends of the condition and of the loops.
+        (0..2).for_each(|_| code.line("}"));
+    }
+
+    /// Emits the ends of the loop over tiles and of the branch.
     pub fn end(&self, code: &mut Code) {
-        // The ends of the condition, the loop over points, the loop over tiles, and the branch.
-        (0..4).for_each(|_| code.line("}"));
+        (0..2).for_each(|_| code.line("}"));
     }
 
     /// Shared memory, and the barriers of the ring: `full` and `empty` for each stage.
@@ -80,7 +103,8 @@ const unsigned int first_row = (band * {BAND} + in_band % height) * {rows}, firs
     /// The warpgroup that fills the ring.
     fn copier(&self) -> String {
         let (n_stages, stage_bytes) = (self.n_stages, self.stage_bytes());
-        let copies = [self.copy(0, "first_row", 0), self.copy(1, "first_column", self.lines()[0] * LINE_BYTES)];
+        let copies =
+            [self.copy(0, "first_row", 0), self.copy(1, "first_column", self.lines()[0] * LINE_BYTES)];
         format!(
             "\
 if (group == {N_MULTIPLIERS}) {{
@@ -131,8 +155,6 @@ parity ^= 1;
         let (n_stages, stage_bytes, n_parts) = (self.n_stages, self.stage_bytes(), self.n_parts());
         format!(
             "\
-take_registers();
-{tiles}\
 float sums[{n_parts}][{n_sums}];
 for (unsigned int step = 0; step < {n_steps}; step++) {{
 const unsigned int at = ring + stage * {stage_bytes};
@@ -152,7 +174,6 @@ await_products<0>();
 for (int i = 0; i < {n_parts}; i++) hold(sums[i]);
 if (threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_stages}));
 ",
-            tiles = self.tiles(),
             n_sums = self.tile.columns / 2,
             n_steps = self.n_steps(),
             products = self.products(),
@@ -188,10 +209,9 @@ for (int i = 0; i < {n_parts}; i++)
         )
     }
 
-    /// The loops over groups of points: a thread has two rows of 32 columns, in groups of eight.
-    fn points(&self) -> String {
-        let [_, m, n, _] = self.extents;
-        let n_parts = self.n_parts();
+    /// The loops over groups of points, with the row and the column of a group.
+    fn loops(&self) -> String {
+        let [n_parts, n_blocks, n_halves] = self.groups();
         format!(
             "\
 #pragma unroll
@@ -199,18 +219,33 @@ for (int i = 0; i < {n_parts}; i++)
 #pragma unroll
 for (int j = 0; j < {n_blocks}; j++)
 #pragma unroll
-for (int half = 0; half < 2; half++) {{
-float part[{NEIGHBOURS}];
-#pragma unroll
-for (int e = 0; e < {NEIGHBOURS}; e++) part[e] = sums[i][16 * j + e / 2 * 4 + half * 2 + e % 2];
-gather_columns(part);
+for (int half = 0; half < {n_halves}; half++) {{
 const unsigned int in_group = threadIdx.x % {WARPGROUP};
 const unsigned int in_part = in_group / 32 * 16 + in_group % 32 / 4 + 8 * half;
 const unsigned int row = first_row + (group * {n_parts} + i) * {ROWS} + in_part;
 const unsigned int column = first_column + 32 * j + threadIdx.x % 4 * {NEIGHBOURS};
-if (row < {m} && column < {n}) {{
-",
-            n_blocks = self.tile.columns / 32,
+"
         )
+    }
+
+    /// The sums of a group. Four threads exchange theirs, before any of them may leave out points.
+    fn sums(&self) -> String {
+        format!(
+            "\
+float part[{NEIGHBOURS}];
+#pragma unroll
+for (int e = 0; e < {NEIGHBOURS}; e++) part[e] = sums[i][16 * j + e / 2 * 4 + half * 2 + e % 2];
+gather_columns(part);
+"
+        )
+    }
+
+    /// The condition that a group lies within the result, if it may not.
+    fn inside(&self) -> String {
+        let [_, m, n, _] = self.extents;
+        let conditions = [("row", m, self.tile.rows), ("column", n, self.tile.columns)];
+        let ragged = conditions.iter().filter(|(_, extent, side)| !extent.is_multiple_of(*side));
+        let ragged: Vec<String> = ragged.map(|(name, extent, _)| format!("{name} < {extent}")).collect();
+        if ragged.is_empty() { "{\n".to_string() } else { format!("if ({}) {{\n", ragged.join(" && ")) }
     }
 }

@@ -7,6 +7,7 @@
 //! The frame is text, made in `frame`. The epilogue is the body that every kernel has, emitted into the frame.
 
 mod frame;
+mod preload;
 mod side;
 
 use crate::codegen::error::CodegenError;
@@ -24,6 +25,7 @@ use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody};
 use crate::ir::DType;
 use crate::numerics::Precision;
 use cubecl_core::ir::Variable;
+use preload::Preloads;
 use side::Side;
 use std::fmt;
 
@@ -96,9 +98,8 @@ impl TensorCoreMatmul {
             return None;
         }
         let lines = [(lhs, [lhs.row, lhs.col], m), (rhs, [rhs.col, rhs.row], n)];
-        let [left, right] = lines.map(|(matrix, strides, extent)| {
-            Side::of(matrix, strides, [extent, k], batch, dtype)
-        });
+        let [left, right] =
+            lines.map(|(matrix, strides, extent)| Side::of(matrix, strides, [extent, k], batch, dtype));
         let stage_bytes = (tile.rows + tile.columns) * LINE_BYTES;
         let n_stages = device.double_buffer_bytes.saturating_sub(BESIDE_RING) / stage_bytes;
         let n_tiles = batch * m.div_ceil(tile.rows) * n.div_ceil(tile.columns);
@@ -160,38 +161,49 @@ impl Schedule for TensorCoreMatmul {
     }
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
-        let body = kernel.body();
-        self.begin(code);
-        let ([row, column], n) = (self.place(code), self.extents[2]);
-        let start = code.scaled(row, n as i64);
+        let (body, n) = (kernel.body(), self.extents[2]);
         let width = width(body.body, n).min(NEIGHBOURS);
-        for first in (0..NEIGHBOURS).step_by(width) {
-            let column = code.at_offset(column, first);
-            let first_point = code.add_at(start, column);
-            code.note_place(first_point, n, row, column);
-            let group = Group::from(code, first_point, width);
-            let sums: Vec<Variable> =
-                (first..first + width).map(|i| code.expression(F32, format_args!("part[{i}]"))).collect();
-            epilogue(code, &body, &group, &sums)?;
+        let preloads = Preloads::of(self, &body, width);
+        self.begin(code);
+        if !preloads.is_empty() {
+            preloads.declare(code, self.groups());
+            self.at_groups(code, false, |code, place| {
+                let point = point(code, n, place);
+                preloads.start(code, &body, point);
+            });
         }
+        self.multiply(code);
+        let mut result = Ok(());
+        self.at_groups(code, true, |code, [row, column]| {
+            for first in (0..NEIGHBOURS).step_by(width) {
+                let column = code.at_offset(column, first);
+                let first_point = point(code, n, [row, column]);
+                let group = Group::from(code, first_point, width);
+                let mut registers: Vec<Registers> =
+                    (first..first + width).map(|i| with_sum(code, &body, i)).collect();
+                preloads.give(code, &body, &mut registers);
+                let emitted = group_with_registers(code, &body, &group, &mut registers);
+                result = result.clone().and(emitted);
+            }
+        });
         self.end(code);
-        Ok(())
+        result
     }
 }
 
-/// Emits the epilogue at neighbouring points with these sums.
-fn epilogue(
-    code: &mut Code,
-    body: &BodyCode,
-    group: &Group,
-    sums: &[Variable],
-) -> Result<(), CodegenError> {
+/// The number of a point, whose row and column are noted.
+fn point(code: &mut Code, n: usize, [row, column]: [Variable; 2]) -> Variable {
+    let start = code.scaled(row, n as i64);
+    let point = code.add_at(start, column);
+    code.note_place(point, n, row, column);
+    point
+}
+
+/// The registers of a point that know its sum alone, element `i` of `part`.
+fn with_sum(code: &mut Code, body: &BodyCode, i: usize) -> Registers {
+    let sum = code.expression(F32, format_args!("part[{i}]"));
     let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
-    let of_point = |sum: &Variable| -> Registers {
-        body.body.insts.iter().map(|inst| is_sum(inst).then_some(*sum)).collect()
-    };
-    let mut registers: Vec<Registers> = sums.iter().map(of_point).collect();
-    group_with_registers(code, body, group, &mut registers)
+    body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect()
 }
 
 impl KernelSpec {
