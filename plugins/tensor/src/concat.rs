@@ -1,7 +1,7 @@
 //! `concat` and `stack`.
 
 use engine_core::ir::{Builder, DType, Dim, E, Literal, Type, Value};
-use engine_core::op::{AttrSpec, InputSpec, OpForm, TypeIssue, checked};
+use engine_core::op::{AttrSpec, Grad, GradCall, InputSpec, OpForm, TypeIssue, checked};
 
 /// The maximum number of operands of a call.
 const MOST: usize = 16;
@@ -20,6 +20,10 @@ pub fn concat() -> OpForm {
             let axis = checked(b.ty(call.inputs[0]).axis(call.attrs.int("axis")));
             vec![join(b, call.inputs, axis)]
         })
+        .grad(Grad::rule(|b, call| {
+            let axis = checked(b.ty(call.inputs[0]).axis(call.attrs.int("axis")));
+            parts_of_gradient(b, call, axis)
+        }))
         .example(
             "along columns",
             "concat(a, b, axis=1)",
@@ -48,12 +52,32 @@ pub fn stack() -> OpForm {
             let parts: Vec<Value> = call.inputs.iter().map(lift).collect();
             vec![join(b, &parts, axis)]
         })
+        .grad(Grad::rule(|b, call| {
+            let axis = checked(lifted(b.ty(call.inputs[0]), 0).axis(call.attrs.int("axis")));
+            parts_of_gradient(b, call, axis)
+        }))
         .example(
             "two rows",
             "stack(a, b)",
             &[("f32[2]", &[1., 2.]), ("f32[2]", &[3., 4.])],
             &[("f32[2, 2]", &[1., 2., 3., 4.])],
         )
+}
+
+/// The gradient of each operand: the part of the result's gradient in its place, `extent(operand)` or 1 along the axis.
+fn parts_of_gradient(b: &mut Builder, call: &GradCall, axis: usize) -> Vec<Option<Value>> {
+    let Some(g) = call.grads[0] else { return vec![None; call.inputs.len()] };
+    let whole = b.extents(g);
+    let (mut start, step) = (vec![0; whole.len()], vec![1; whole.len()]);
+    let part = |&x: &Value| {
+        let own = b.extents(x);
+        let mut extents = whole.clone();
+        extents[axis] = if own.len() == whole.len() { own[axis] } else { 1 };
+        let part = b.slice(g, &start, &extents, &step);
+        start[axis] += extents[axis];
+        Some(b.reshape(part, &own))
+    };
+    call.inputs.iter().map(part).collect()
 }
 
 fn operands() -> Vec<InputSpec> {

@@ -9,6 +9,7 @@ use super::launch::opaque::OpaqueLaunch;
 use super::launch::scan::ScanLaunch;
 use super::launch::scatter::ScatterLaunch;
 use super::launch::scratch::{LaunchSize, WorkerScratch};
+use super::launch::sections::SectionLaunch;
 use super::launch::segments::SegmentLaunch;
 use super::pool::Pool;
 use super::{bounds, sharing};
@@ -38,7 +39,10 @@ impl Prepared {
         let workspace = arena.wrapping_add(launch.workspace.start);
         bounds::assert_inside(kernel);
         let launched: Box<dyn KernelLaunch> = match &kernel.body {
-            KernelBody::Map(body) | KernelBody::Row(body) => Box::new(BodyLaunch::new(body, &sharing)?),
+            KernelBody::Map(body) | KernelBody::Row(body) => match SectionLaunch::new(body, &sharing)? {
+                Some(launch) => Box::new(launch),
+                None => Box::new(BodyLaunch::new(body, &sharing)?),
+            },
             KernelBody::Segmented { body, segments } => {
                 Box::new(SegmentLaunch::new(body, segments, &sharing)?)
             }

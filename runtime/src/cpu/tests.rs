@@ -8,6 +8,7 @@ mod indices;
 mod matmuls;
 mod rows;
 mod scatter;
+mod sections;
 
 use super::CpuDevice;
 use crate::device::{Device, DeviceBuffer, Executable};

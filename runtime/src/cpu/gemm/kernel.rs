@@ -6,23 +6,38 @@
 use super::super::simd::isa::{Float, Isa, Kernel, dispatch};
 use super::super::simd::lanes::Lanes;
 use super::matrix::{Matrix, TileMut};
-use super::tiles::{MAX_ROWS, STRIP};
+use super::tiles::{MAX_ROWS, STRIP, WIDEST};
 use super::uneven::Right;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::ops::Range;
 
 /// Longest run along the contracted axis between two visits to the output.
 const RUN: usize = 256;
 
-/// The packed strip of B, with room for a vector behind it, and a register block at the edge; one for each worker.
+/// The columns of a panel.
+const PANEL: usize = 256;
+/// The bytes of a matrix that lies in memory rather than in a cache of one core.
+const FAR: usize = 1 << 20;
+
+/// The packed strips of B, with room for a vector behind them, and a register block at the edge; one for each worker.
 #[repr(align(64))]
 pub struct Scratch<T> {
-    strip: [T; (RUN + 1) * STRIP],
+    panel: [T; RUN * PANEL + STRIP],
     edge: [T; MAX_ROWS * STRIP],
 }
 
 impl<T: Float> Scratch<T> {
-    /// Scratch memory for one worker.
+    /// Scratch memory for one worker, whose pages are taken when they are used.
     pub fn new() -> Box<Scratch<T>> {
-        Box::new(Scratch { strip: [T::default(); (RUN + 1) * STRIP], edge: [T::default(); MAX_ROWS * STRIP] })
+        let layout = Layout::new::<Scratch<T>>();
+        // SAFETY: the layout is not empty; floats of zero bits are zeros; the box frees the memory with this layout.
+        unsafe {
+            let start = alloc_zeroed(layout).cast::<Scratch<T>>();
+            if start.is_null() {
+                handle_alloc_error(layout);
+            }
+            Box::from_raw(start)
+        }
     }
 }
 
@@ -67,41 +82,51 @@ impl<T: Float> TileKernel<'_, '_, T> {
     #[inline(always)]
     fn run_lanes<V: Lanes<Scalar = T>>(mut self) {
         let (n, k) = (self.out.n_columns, self.a.n_columns);
-        for column in (0..n).step_by(2 * V::N) {
-            let n_columns = (n - column).min(2 * V::N);
+        let panel = if self.is_far() { PANEL } else { 2 * V::N };
+        for column in (0..n).step_by(panel) {
+            let columns = column..(column + panel).min(n);
             for depth in (0..k).step_by(RUN) {
-                let strip = Strip { column, n_columns, depth, run: (k - depth).min(RUN) };
-                self.copy_strip::<V>(strip);
-                if n_columns <= V::N { self.run_strip::<V, 1>(strip) } else { self.run_strip::<V, 2>(strip) }
+                let depths = depth..(depth + RUN).min(k);
+                self.pack::<V>(depths.clone(), columns.clone());
+                for first in columns.clone().step_by(2 * V::N) {
+                    let n_columns = (columns.end - first).min(2 * V::N);
+                    let start = (first - column) * depths.len();
+                    let strip = Strip { column: first, n_columns, depth, run: depths.len(), start };
+                    if n_columns <= V::N {
+                        self.run_strip::<V, 1>(strip)
+                    } else {
+                        self.run_strip::<V, 2>(strip)
+                    }
+                }
             }
         }
     }
 
-    /// Packs a strip of B, padded with zeros to whole vectors.
+    /// Whether a whole panel of B is packed before it is multiplied: if B lies in memory as rows, which are read fastest
+    /// along a row, or A lies in memory and would be read again for each strip.
+    fn is_far(&self) -> bool {
+        let is_far = |n_elements: usize| n_elements * size_of::<T>() > FAR;
+        let b_is_far = matches!(self.b, Right::Even(b) if b.column_stride == 1
+            && is_far(b.n_rows * b.row_stride.unsigned_abs()));
+        b_is_far || is_far(2 * self.a.n_rows * self.a.n_columns)
+    }
+
+    /// Packs some rows and columns of B as strips, padded with zeros to whole vectors.
     #[inline(always)]
-    fn copy_strip<V: Lanes<Scalar = T>>(&mut self, strip: Strip) {
-        let rows = strip.depth..strip.depth + strip.run;
-        let columns = strip.column..strip.column + strip.n_columns;
-        let b = match self.b {
-            Right::Even(b) => b.part(rows, columns),
-            Right::Uneven(b) => return b.pack::<V>(rows, columns, &mut self.scratch.strip),
-        };
-        let rows = self.scratch.strip.chunks_exact_mut(2 * V::N).take(strip.run);
-        if b.row_stride == 1 && strip.n_columns == 2 * V::N {
-            return copy_transposed(b, &mut self.scratch.strip, 2 * V::N);
+    fn pack<V: Lanes<Scalar = T>>(&mut self, rows: Range<usize>, columns: Range<usize>) {
+        let mut first = columns.start;
+        if let Right::Even(b) = self.b
+            && b.column_stride == 1
+        {
+            first += pack_rows::<V>(b.part(rows.clone(), columns.clone()), &mut self.scratch.panel);
         }
-        for (p, row) in rows.enumerate() {
-            let (values, padding) = row.split_at_mut(strip.n_columns);
-            if b.column_stride == 1 {
-                // SAFETY: a row of a matrix with unit column stride is a slice.
-                values.copy_from_slice(unsafe { std::slice::from_raw_parts(b.at(p, 0), strip.n_columns) });
-            } else {
-                for (j, value) in values.iter_mut().enumerate() {
-                    // SAFETY: inside the matrix.
-                    *value = unsafe { *b.at(p, j) };
-                }
+        for column in (first..columns.end).step_by(2 * V::N) {
+            let out = &mut self.scratch.panel[(column - columns.start) * rows.len()..];
+            let columns = column..(column + 2 * V::N).min(columns.end);
+            match self.b {
+                Right::Even(b) => pack_strip::<V>(b.part(rows.clone(), columns), out),
+                Right::Uneven(b) => b.pack::<V>(rows.clone(), columns, out),
             }
-            padding.fill(T::default());
         }
     }
 
@@ -135,7 +160,7 @@ impl<T: Float> TileKernel<'_, '_, T> {
                 a,
                 row_stride,
                 column_stride,
-                self.scratch.strip.as_ptr(),
+                self.scratch.panel.as_ptr().add(strip.start),
                 strip.run,
             );
             let out = self.out.start.add(row * self.out.row_stride + strip.column);
@@ -169,29 +194,101 @@ impl<T: Float> TileKernel<'_, '_, T> {
     }
 }
 
-/// Copies a matrix with unit row stride to rows of `width`, in blocks that touch each cache line once.
+/// Copies a matrix to rows of two vectors, padded with zeros.
 #[inline(always)]
-fn copy_transposed<T: Float>(b: Matrix<T>, out: &mut [T], width: usize) {
-    const BLOCK: usize = 16;
-    for first in (0..b.n_rows).step_by(BLOCK) {
-        let n = (b.n_rows - first).min(BLOCK);
-        for j in 0..b.n_columns {
-            // SAFETY: a column of a matrix with unit row stride is a slice.
-            let column = unsafe { std::slice::from_raw_parts(b.at(first, j), n) };
-            for (out, &value) in out[first * width..].chunks_exact_mut(width).zip(column) {
-                out[j] = value;
-            }
+fn pack_strip<V: Lanes>(b: Matrix<V::Scalar>, out: &mut [V::Scalar]) {
+    if b.row_stride == 1 && b.n_columns == 2 * V::N {
+        return copy_transposed::<V>(b, out);
+    }
+    for (p, row) in out.chunks_exact_mut(2 * V::N).take(b.n_rows).enumerate() {
+        let (values, padding) = row.split_at_mut(b.n_columns);
+        for (j, value) in values.iter_mut().enumerate() {
+            // SAFETY: inside the matrix.
+            *value = unsafe { *b.at(p, j) };
+        }
+        padding.fill(V::Scalar::default());
+    }
+}
+
+/// Copies a matrix with unit row stride to rows of two vectors, in square blocks that are transposed in registers.
+#[inline(always)]
+fn copy_transposed<V: Lanes>(b: Matrix<V::Scalar>, out: &mut [V::Scalar]) {
+    let width = 2 * V::N;
+    assert!(b.n_columns == width && out.len() >= b.n_rows * width);
+    let (whole, start) = (b.n_rows / V::N * V::N, out.as_mut_ptr());
+    for p in (0..whole).step_by(V::N) {
+        for j in [0, V::N] {
+            // SAFETY: a column of a matrix with unit row stride is a slice; `out` has as many rows of two vectors.
+            unsafe { transpose::<V>(|i| b.at(p, j + i), |i| start.wrapping_add((p + i) * width + j)) };
+        }
+    }
+    for p in whole..b.n_rows {
+        for j in 0..width {
+            // SAFETY: inside the matrix.
+            out[p * width + j] = unsafe { *b.at(p, j) };
         }
     }
 }
 
-/// Columns `column..column + n_columns` of B, rows `depth..depth + run`.
+/// Transposes a square block: the vectors at `from` are its columns, those at `to` its rows.
+///
+/// # Safety
+/// The pointers must be valid for a vector; see [`Lanes`].
+#[inline(always)]
+unsafe fn transpose<V: Lanes>(
+    from: impl Fn(usize) -> *const V::Scalar,
+    to: impl Fn(usize) -> *mut V::Scalar,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut block = [V::splat(V::Scalar::default()); WIDEST];
+        for i in 0..V::N {
+            block[i] = V::load(from(i));
+        }
+        // Each round doubles the number of columns whose elements of one row are neighbours.
+        let mut n_joined = 1;
+        while n_joined < V::N {
+            let halves = block;
+            for i in 0..V::N / 2 {
+                (block[2 * i], block[2 * i + 1]) = halves[i].interleave(halves[i + V::N / 2]);
+            }
+            n_joined *= 2;
+        }
+        for i in 0..V::N {
+            block[i].store(to(i));
+        }
+    }
+}
+
+/// Packs the rows of a matrix as strips, as far as they fill strips; returns the number of those columns. A whole panel is
+/// packed at a time, because memory is read fastest in long rows.
+#[inline(always)]
+fn pack_rows<V: Lanes>(b: Matrix<V::Scalar>, out: &mut [V::Scalar]) -> usize {
+    let width = 2 * V::N;
+    let n_strips = b.n_columns / width;
+    assert!(out.len() >= n_strips * b.n_rows * width);
+    for p in 0..b.n_rows {
+        for strip in 0..n_strips {
+            // SAFETY: both vectors are inside a row of the matrix, and inside `out` by the assertion.
+            unsafe {
+                let (from, to) =
+                    (b.at(p, strip * width), out.as_mut_ptr().add((strip * b.n_rows + p) * width));
+                V::load(from).store(to);
+                V::load(from.add(V::N)).store(to.add(V::N));
+            }
+        }
+    }
+    n_strips * width
+}
+
+/// Columns `column..column + n_columns` of B, rows `depth..depth + run`, packed from element `start` of the panel on.
 #[derive(Clone, Copy)]
 struct Strip {
     column: usize,
     n_columns: usize,
     depth: usize,
     run: usize,
+    start: usize,
 }
 
 /// # Safety

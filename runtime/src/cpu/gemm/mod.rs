@@ -5,8 +5,9 @@
 //! [`Scratch`].
 //!
 //! Inside a tile a strip of columns of B, two vectors wide, is packed for a run of up to 256 rows. It stays in the L1
-//! cache while register blocks of up to 8 rows of A pass over it. Packing a strip of windows of an image reads them from
-//! the image, so a convolution is an implicit GEMM.
+//! cache while register blocks of up to 8 rows of A pass over it. A panel of eight strips is packed at a time where an
+//! operand lies in memory. Packing a strip of windows of an image reads them from the image, so a convolution is an
+//! implicit GEMM.
 
 mod kernel;
 mod matrix;

@@ -15,6 +15,15 @@ fn reference(a: Matrix<f32>, b: Matrix<f32>) -> Vec<f64> {
     (0..a.n_rows).flat_map(|i| (0..b.n_columns).map(move |j| (i, j))).map(|(i, j)| element(i, j)).collect()
 }
 
+/// The product in f64 by the kernel itself, on an instruction set.
+fn product_f64(level: Level, a: Matrix<f64>, b: Matrix<f64>) -> Vec<f64> {
+    let mut out = vec![f64::NAN; a.n_rows * b.n_columns];
+    let mut tile = TileMut::new(&mut out, a.n_rows, b.n_columns, b.n_columns);
+    let scratch = &mut *Scratch::new();
+    dispatch_on(level, TileKernel { scratch, a, b: b.into(), out: &mut tile });
+    out
+}
+
 fn assert_close(got: &[f32], exact: &[f64], k: usize, what: &str) {
     for (i, (&got, &exact)) in got.iter().zip(exact).enumerate() {
         assert!(
@@ -47,6 +56,34 @@ fn every_edge_and_every_transpose_on_every_instruction_set() {
                 }
             }
         }
+    }
+}
+
+/// A B that no cache holds is packed in panels.
+#[test]
+fn a_far_matrix_on_every_instruction_set() {
+    let ([m, n, k], row) = ([9, 290, 300], 1100);
+    let (a_data, b_data) = (wave(m * k, 7), wave(k * row, 31));
+    let a = Matrix::row_major(&a_data, m, k);
+    let b = Matrix::new(&b_data, 5, [k, n], [row as isize, 1]);
+    let exact = reference(a, b);
+    for level in Level::available() {
+        assert_close(&product(level, a, b), &exact, k, &format!("{level:?}"));
+    }
+}
+
+#[test]
+fn f64_products_of_transposed_matrices_on_every_instruction_set() {
+    let [m, n, k] = [5, 40, 37];
+    let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
+    let exact = reference(Matrix::row_major(&a_data, m, k), Matrix::row_major(&b_data, n, k).transposed());
+    let wide = |data: &[f32]| data.iter().map(|&x| x as f64).collect::<Vec<f64>>();
+    let (a_data, b_data) = (wide(&a_data), wide(&b_data));
+    let (a, b) = (Matrix::row_major(&a_data, m, k), Matrix::row_major(&b_data, n, k).transposed());
+    for level in Level::available() {
+        let got = product_f64(level, a, b);
+        let error = got.iter().zip(&exact).map(|(got, exact)| (got - exact).abs()).fold(0.0, f64::max);
+        assert!(error < 1e-14, "{error} on {level:?}");
     }
 }
 

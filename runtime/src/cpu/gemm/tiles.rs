@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 /// The most elements of a row that one block of the kernel computes, over all instruction sets.
-pub(super) const STRIP: usize = 32;
+pub(super) const STRIP: usize = 2 * WIDEST;
+/// The most elements of a vector, over all instruction sets.
+pub(super) const WIDEST: usize = 16;
 /// The most rows of a register block, over all instruction sets.
 pub(super) const MAX_ROWS: usize = 8;
 /// The least multiplications of a tile.

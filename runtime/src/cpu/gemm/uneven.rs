@@ -1,10 +1,14 @@
 //! Matrices whose rows and columns are not evenly spaced, such as the windows of an image: implicit GEMM.
 
 use super::super::simd::lanes::Lanes;
+use super::super::simd::prefetch::read_ahead;
 use super::matrix::Matrix;
 use super::tiles::STRIP;
 use engine_core::fusion::{Axis, UnevenAxes};
 use std::ops::Range;
+
+/// The largest image that is read ahead: one that the L2 cache holds.
+const IMAGE_BYTES: usize = 512 * 1024;
 
 /// The right operand of a product.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +74,11 @@ impl Offsets {
             0 <= least && greatest < data.len() as isize,
             "bug: an uneven matrix reaches out of its buffer"
         );
+        let elements = &data[least as usize..=greatest as usize];
+        // The first tile of an image reads it as a whole: packing reads it in pieces that no prefetcher foresees.
+        if self.batch.len() > 1 && columns.start == 0 && size_of_val(elements) <= IMAGE_BYTES {
+            read_ahead(elements);
+        }
         Right::Uneven(UnevenMatrix { data, first, rows: &self.rows, columns: &self.columns[columns] })
     }
 }
@@ -100,11 +109,14 @@ pub struct UnevenMatrix<'a, T> {
     columns: &'a [isize],
 }
 
+/// Pieces of at most so many elements, such as the places of a small window, are copied by less than a vector.
+const SHORT: usize = 4;
+
 impl<T: Copy + Default> UnevenMatrix<'_, T> {
     /// Packs some rows and columns to rows of two vectors, padded with zeros.
     ///
-    /// Neighbours in memory are copied by whole vectors, whose rest the next copy overwrites: `out` has room for a vector
-    /// after the last row.
+    /// Elements at even distances are copied by whole vectors, whose rest the next copy overwrites: `out` has room for a
+    /// vector after the last row.
     #[inline(always)]
     pub(super) fn pack<V: Lanes<Scalar = T>>(
         &self,
@@ -113,39 +125,66 @@ impl<T: Copy + Default> UnevenMatrix<'_, T> {
         out: &mut [T],
     ) {
         let columns = &self.columns[columns];
+        let step = if columns.len() > 1 && columns[1] - columns[0] == 2 { 2 } else { 1 };
         let mut pieces = [(0, 0); STRIP];
-        let n_pieces = pieces_of(columns, V::N, &mut pieces);
-        let (pieces, last) = (&pieces[..n_pieces], columns.iter().copied().max().unwrap_or(0));
-        assert!(out.len() >= (2 * rows.len() + 1) * V::N);
+        let mut n_pieces = pieces_of(columns, V::N, step, &mut pieces);
+        let is_short = step == 1 && columns.len() <= SHORT * n_pieces;
+        if is_short {
+            n_pieces = pieces_of(columns, SHORT, step, &mut pieces);
+        }
+        let strip = Packing { rows, columns, pieces: &pieces[..n_pieces], width: 2 * V::N };
+        // SAFETY: the vectors belong to the instruction set that runs.
+        match (step, is_short) {
+            (2, _) => self.pack_by(strip, 2 * V::N, out, |from, to| unsafe { V::load_even(from).store(to) }),
+            (_, true) => self.pack_by(strip, SHORT, out, |from, to| unsafe {
+                to.cast::<[T; SHORT]>().write_unaligned(from.cast::<[T; SHORT]>().read_unaligned());
+            }),
+            _ => self.pack_by(strip, V::N, out, |from, to| unsafe { V::load(from).store(to) }),
+        }
+    }
+
+    /// Packs a strip by a copy that reads `reach` elements.
+    #[inline(always)]
+    fn pack_by(&self, strip: Packing, reach: usize, out: &mut [T], copy: impl Fn(*const T, *mut T)) {
+        let Packing { rows, columns, pieces, width } = strip;
+        let last = columns.iter().copied().max().unwrap_or(0);
+        assert!(out.len() >= width * rows.len() + width / 2);
         for (p, row) in self.rows[rows].iter().enumerate() {
-            let (start, out) = (self.first + row, &mut out[p * 2 * V::N..]);
-            if start + last + V::N as isize <= self.data.len() as isize {
+            let (start, out) = (self.first + row, &mut out[p * width..]);
+            if start + last + reach as isize <= self.data.len() as isize {
                 for &(at, column) in pieces {
-                    // SAFETY: a vector from the last column on is inside the buffer, and there is room for one at each
-                    // column of each row.
+                    // SAFETY: `reach` elements from the last column on are inside the buffer, and there is room for a
+                    // vector at each column of each row.
                     unsafe {
-                        let from = self.data.as_ptr().offset(start + column);
-                        V::load(from).store(out.as_mut_ptr().add(at));
+                        copy(self.data.as_ptr().offset(start + column), out.as_mut_ptr().add(at));
                     }
                 }
             } else {
                 let elements = columns.iter().map(|column| self.data[(start + column) as usize]);
                 out.iter_mut().zip(elements).for_each(|(out, element)| *out = element);
             }
-            out[columns.len()..2 * V::N].fill(T::default());
+            out[columns.len()..width].fill(T::default());
         }
     }
 }
 
-/// Cuts columns into pieces of at most a vector whose elements are neighbours in memory: where each starts in the strip,
+/// A strip to be packed: rows of B, the offsets of its columns, their pieces, and the elements of a packed row.
+struct Packing<'a> {
+    rows: Range<usize>,
+    columns: &'a [isize],
+    pieces: &'a [(usize, isize)],
+    width: usize,
+}
+
+/// Cuts columns into pieces of at most a vector whose elements are `step` apart in memory: where each starts in the strip,
 /// and its offset.
 #[inline(always)]
-fn pieces_of(columns: &[isize], width: usize, pieces: &mut [(usize, isize); STRIP]) -> usize {
+fn pieces_of(columns: &[isize], width: usize, step: isize, pieces: &mut [(usize, isize); STRIP]) -> usize {
     let mut n_pieces = 0;
     for (at, &column) in columns.iter().enumerate() {
         let goes_on = n_pieces > 0 && {
             let (start, first) = pieces[n_pieces - 1];
-            at - start < width && column == first + (at - start) as isize
+            at - start < width && column == first + (at - start) as isize * step
         };
         if !goes_on {
             pieces[n_pieces] = (at, column);

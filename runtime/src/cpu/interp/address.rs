@@ -19,6 +19,31 @@ pub enum Stretch {
     Fill(Literal),
 }
 
+/// The elements of consecutive points that are several whole runs of the last axis, or one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Runs {
+    /// Elements `first + i · strides[0] + j · strides[1]`, where `j` counts the points of a run.
+    Elements {
+        /// The element of the first point.
+        first: i64,
+        /// The distance of runs, and of the points of a run.
+        strides: [i64; 2],
+        /// The points of a run.
+        len: usize,
+    },
+    /// The value of points outside the tensor.
+    Fill(Literal),
+}
+
+impl From<(usize, Stretch)> for Runs {
+    fn from((len, stretch): (usize, Stretch)) -> Runs {
+        match stretch {
+            Stretch::Elements { first, stride } => Runs::Elements { first, strides: [0, stride], len },
+            Stretch::Fill(fill) => Runs::Fill(fill),
+        }
+    }
+}
+
 /// A compiled access map.
 #[derive(Clone, Debug)]
 pub struct Address {
@@ -97,6 +122,23 @@ impl Address {
         }
     }
 
+    /// Calls `emit(place in the block, count, runs)` for the points of a span, in order; runs of the last axis come together
+    /// as far as they are evenly spaced.
+    pub fn walk_runs(&self, span: Span, mut emit: impl FnMut(usize, usize, Runs)) {
+        let (width, height) = span.runs();
+        for row in 0..height {
+            let (start, before) = (span.start + row * span.pitch, row * width);
+            match &self.access.levels[..] {
+                [level] if (2..=MAX_AXES).contains(&level.axes.len()) && level.guards.is_empty() => {
+                    walk_level_runs(level, start, width, |at, count, runs| emit(before + at, count, runs));
+                }
+                _ => self.walk(start, width, |at, count, stretch| {
+                    emit(before + at, count, (count, stretch).into());
+                }),
+            }
+        }
+    }
+
     /// Calls `emit(first point - start, count, stretch)` for the points `start..start + len`, in order.
     pub fn walk(&self, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
         match &self.access.levels[..] {
@@ -160,7 +202,31 @@ fn walk_level(level: &Level, start: usize, len: usize, mut emit: impl FnMut(usiz
             guarded_run(level, &odometer, count, |skip, count, stretch| emit(at + skip, count, stretch));
         }
         at += count;
-        odometer.advance(level, count);
+        odometer.advance(level, last, count);
+    }
+}
+
+/// Walks a level of at least two axes that has no guards.
+fn walk_level_runs(level: &Level, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Runs)) {
+    let last = level.axes.len() - 1;
+    let mut odometer = Odometer::at(level, start);
+    let (outer, Axis { extent, stride }) = (level.axes[last - 1], level.axes[last]);
+    let strides = [outer.stride, stride];
+    let mut at = 0;
+    while at < len {
+        let [runs, coordinate] = [odometer.coordinates[last - 1], odometer.coordinates[last]];
+        let n_runs = (outer.extent - runs).min((len - at) / extent);
+        let first = odometer.address;
+        let count = match coordinate == 0 && n_runs > 0 {
+            true => n_runs * extent,
+            false => (extent - coordinate).min(len - at),
+        };
+        emit(at, count, Runs::Elements { first, strides, len: count.min(extent) });
+        at += count;
+        match count < extent {
+            true => odometer.advance(level, last, count),
+            false => odometer.advance(level, last - 1, n_runs),
+        }
     }
 }
 
@@ -183,9 +249,9 @@ impl Odometer {
         odometer
     }
 
-    /// Advances by `count` points, which do not pass the end of the last axis.
-    fn advance(&mut self, level: &Level, count: usize) {
-        let mut i = level.axes.len() - 1;
+    /// Advances by `count` steps of an axis, which do not pass its end.
+    fn advance(&mut self, level: &Level, axis: usize, count: usize) {
+        let mut i = axis;
         self.coordinates[i] += count;
         self.address += count as i64 * level.axes[i].stride;
         while i > 0 && self.coordinates[i] == level.axes[i].extent {
@@ -207,20 +273,28 @@ fn guarded_run(
     mut emit: impl FnMut(usize, usize, Stretch),
 ) {
     let last = level.axes.len() - 1;
-    let start = odometer.coordinates[last];
+    let (start, stride) = (odometer.coordinates[last], level.axes[last].stride);
     let outer = (0..last).rev().find_map(|axis| violated(level, axis, odometer.coordinates[axis]));
+    let mut emit_until = |skip: &mut usize, end: usize, fill: Option<Literal>| {
+        let end = end.clamp(start + *skip, start + count) - start;
+        if end > *skip {
+            let first = odometer.address + *skip as i64 * stride;
+            emit(*skip, end - *skip, fill.map_or(Stretch::Elements { first, stride }, Stretch::Fill));
+        }
+        *skip = end;
+    };
     let mut skip = 0;
+    let mut own = level.guards.iter().filter(|guard| guard.axis == last);
+    if let (Some(guard), None) = (own.next(), own.next()) {
+        emit_until(&mut skip, guard.low, Some(guard.fill));
+        emit_until(&mut skip, guard.high, outer);
+        return emit_until(&mut skip, start + count, Some(guard.fill));
+    }
     while skip < count {
         let coordinate = start + skip;
         let edges = level.guards.iter().filter(|guard| guard.axis == last).flat_map(|g| [g.low, g.high]);
-        let end = edges.filter(|&edge| edge > coordinate).min().unwrap_or(usize::MAX).min(start + count);
-        let stride = level.axes[last].stride;
-        let stretch = match violated(level, last, coordinate).or(outer) {
-            Some(fill) => Stretch::Fill(fill),
-            None => Stretch::Elements { first: odometer.address + skip as i64 * stride, stride },
-        };
-        emit(skip, end - coordinate, stretch);
-        skip = end - start;
+        let end = edges.filter(|&edge| edge > coordinate).min().unwrap_or(usize::MAX);
+        emit_until(&mut skip, end, violated(level, last, coordinate).or(outer));
     }
 }
 
@@ -257,6 +331,17 @@ mod tests {
                 let stretch: Vec<_> = (0..len as i64).map(|i| Ok(first + i * stride)).collect();
                 assert_eq!(stretch, expected, "{access} as one stretch");
             }
+            let mut by_runs = vec![];
+            Address::new(access).walk_runs(Span::line(start, len), |at, count, runs| {
+                assert_eq!(at, by_runs.len());
+                by_runs.extend((0..count as i64).map(|i| match runs {
+                    Runs::Elements { first, strides: [run, point], len } => {
+                        Ok(first + i / len as i64 * run + i % len as i64 * point)
+                    }
+                    Runs::Fill(fill) => Err(fill),
+                }));
+            });
+            assert_eq!(by_runs, expected, "{access} by runs");
             if let Some((low, high)) = Address::new(access).bounds() {
                 assert!(expected.iter().flatten().all(|element| (low..=high).contains(element)));
             }

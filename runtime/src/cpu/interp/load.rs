@@ -1,6 +1,6 @@
 //! Loads of operands.
 
-use super::address::{Address, Stretch};
+use super::address::{Address, Runs, Stretch};
 use super::program::Index;
 use super::span::Span;
 use super::view::{Buffer, View, copy, slice_mut, with_size};
@@ -116,22 +116,55 @@ unsafe fn read<T: Copy + Default + Bits>(
 ) {
     // SAFETY: the caller's: a buffer of that many elements of this size.
     let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
-    address.walk_span(span, |at, count, stretch| {
+    address.walk_runs(span, |at, count, runs| {
         let out = &mut out[at..at + count];
-        match stretch {
-            Stretch::Fill(literal) => out.fill(T::from_literal(&literal)),
-            Stretch::Elements { first, stride } => read_stretch(elements, first + base, stride, out),
+        match runs {
+            Runs::Fill(literal) => out.fill(T::from_literal(&literal)),
+            Runs::Elements { first, strides, len } => read_runs(elements, first + base, strides, len, out),
         }
     });
 }
 
+/// Reads runs of `len` points each.
+fn read_runs<T: Copy + Default>(
+    elements: &[T],
+    first: i64,
+    [run_stride, stride]: [i64; 2],
+    len: usize,
+    out: &mut [T],
+) {
+    let (n_runs, starts) = (out.len() / len, |run: usize| first + run as i64 * run_stride);
+    if len == 2 && n_runs > 1 && run_stride == 1 {
+        let pair = [first, first + stride].map(|start| slice_from(elements, start, n_runs));
+        if let [Some(firsts), Some(seconds)] = pair {
+            let pairs = out.chunks_exact_mut(2).zip(firsts.iter().zip(seconds));
+            return pairs.for_each(|(out, (first, second))| (out[0], out[1]) = (*first, *second));
+        }
+    }
+    for (run, out) in out.chunks_exact_mut(len).enumerate() {
+        read_stretch(elements, starts(run), stride, out);
+    }
+}
+
+/// The elements from one on, if there are that many.
+fn slice_from<T>(elements: &[T], first: i64, len: usize) -> Option<&[T]> {
+    elements.get(usize::try_from(first).ok()?..)?.get(..len)
+}
+
+#[inline]
 fn read_stretch<T: Copy + Default>(elements: &[T], first: i64, stride: i64, out: &mut [T]) {
     let last = first + (out.len() as i64 - 1) * stride;
     let is_inside = first.min(last) >= 0 && first.max(last) < elements.len() as i64;
     match (is_inside, stride) {
         (true, 0) => out.fill(elements[first as usize]),
         (true, 1) => out.copy_from_slice(&elements[first as usize..][..out.len()]),
-        (true, 2..) => {
+        // The last element has no neighbour to be read with it.
+        (true, 2) => {
+            let pairs = elements[first as usize..last as usize].chunks_exact(2);
+            out.iter_mut().zip(pairs).for_each(|(out, pair)| *out = pair[0]);
+            out[out.len() - 1] = elements[last as usize];
+        }
+        (true, 3..) => {
             let elements = elements[first as usize..].iter().step_by(stride as usize);
             out.iter_mut().zip(elements).for_each(|(out, element)| *out = *element);
         }

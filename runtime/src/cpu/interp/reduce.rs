@@ -121,11 +121,13 @@ impl BlockReduction {
     }
 
     unsafe fn fold<T: Foldable>(self, block: &[T]) {
-        let (fold, Span { width, height, .. }) = (Fold::of(self.monoid), self.span);
+        let (fold, Span { width, height, bundle, .. }) = (Fold::of(self.monoid), self.span);
         // SAFETY: the caller's.
         unsafe {
             if self.reduces_down {
-                return fold_rows(fold, block, height, width, slice_mut(self.accumulators, width));
+                let accumulators = slice_mut(self.accumulators, height / bundle * width);
+                let bundles = block.chunks_exact(bundle * width).zip(accumulators.chunks_exact_mut(width));
+                return bundles.for_each(|(rows, out)| fold_rows(fold, rows, bundle, width, out));
             }
             // Only a row that fills the block is long enough for prefetching.
             let ahead = if height == 1 { self.ahead } else { Prefetch::NOTHING };
@@ -137,16 +139,18 @@ impl BlockReduction {
     }
 
     unsafe fn find<T: Foldable>(self, block: &[T]) {
-        let (fold, Span { width, height, along, .. }) = (Fold::of(self.monoid), self.span);
-        let n_rows = if self.reduces_down { width } else { height };
+        let (fold, Span { width, height, along, bundle, .. }) = (Fold::of(self.monoid), self.span);
+        let n_rows = if self.reduces_down { height / bundle * width } else { height };
         // SAFETY: the caller's.
         let (indices, bests) =
             unsafe { (slice_mut::<i32>(self.accumulators, n_rows), slice_mut::<T>(self.best, n_rows)) };
         let runs = block.chunks_exact(width);
         if self.reduces_down {
             for (i, run) in runs.enumerate() {
-                for ((index, best), &value) in indices.iter_mut().zip(bests.iter_mut()).zip(run) {
-                    take_better(fold, index, best, (along + i) as i32, value);
+                let first = i / bundle * width;
+                let kept = indices[first..].iter_mut().zip(&mut bests[first..]);
+                for ((index, best), &value) in kept.zip(run) {
+                    take_better(fold, index, best, (along + i % bundle) as i32, value);
                 }
             }
             return;
@@ -184,7 +188,12 @@ pub unsafe fn expand<T: Copy>(values: View, span: Span, reduces_down: bool, out:
     unsafe {
         let runs = slice_mut::<T>(out, span.len()).chunks_exact_mut(span.width);
         match reduces_down {
-            true => runs.for_each(|run| run.copy_from_slice(values.slice(span.width))),
+            true => {
+                let values = values.slice(span.height / span.bundle * span.width);
+                let bundles = values.chunks_exact(span.width);
+                let repeated = bundles.flat_map(|values| std::iter::repeat_n(values, span.bundle));
+                runs.zip(repeated).for_each(|(run, values)| run.copy_from_slice(values));
+            }
             false => runs.zip(values.slice(span.height)).for_each(|(run, &value)| run.fill(value)),
         }
     }

@@ -13,12 +13,14 @@ pub struct Span {
     pub pitch: usize,
     /// The coordinate of the first point along the row.
     pub along: usize,
+    /// Where rows run across runs, the runs of a bundle of rows; the next bundle has rows of its own.
+    pub bundle: usize,
 }
 
 impl Span {
     /// One run of neighbours.
     pub fn line(start: usize, len: usize) -> Span {
-        Span { start, width: len, height: 1, pitch: len, along: 0 }
+        Span { start, width: len, height: 1, pitch: len, along: 0, bundle: 1 }
     }
 
     /// The number of points.

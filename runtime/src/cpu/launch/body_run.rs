@@ -146,7 +146,7 @@ impl BodyRun {
     unsafe fn run_block(&self, frame: &Frame, worker: &mut Worker, first_row: usize, height: usize) {
         let rows = Span::line(first_row, height);
         let (start, width) = (first_row * self.columns, self.columns);
-        let points = Span { start, width, height, pitch: width, along: 0 };
+        let points = Span { start, width, height, pitch: width, along: 0, bundle: height };
         worker.row_base = worker.own_rows();
         let accumulators = frame.accumulators(worker.row_base, height);
         // SAFETY: the caller's.

@@ -41,13 +41,13 @@ pub struct Cut {
     pub spread: Spread,
     /// The number of bundles. A bundle is a number of rows side by side.
     outer: usize,
-    /// The rows of a bundle.
+    /// The rows of a bundle, or of all of them if groups hold several.
     lines: usize,
     /// The points of a row.
     row: usize,
     /// The distance of a row's points.
     inner: usize,
-    /// The neighbouring rows of a group, within a bundle.
+    /// The neighbouring rows of a group: within a bundle, or those of several whole bundles.
     pub group: usize,
     /// The points of each row in a block.
     step: usize,
@@ -64,6 +64,9 @@ impl Cut {
         }
         if inner == 1 {
             return Cut::rows(outer, row);
+        }
+        if row * inner <= SHARED_BLOCK {
+            return Cut::bundles(outer, row, inner);
         }
         let (group, step) = match inner >= 128 {
             true => (inner.min(1024), 1),
@@ -95,6 +98,14 @@ impl Cut {
         let step = if row <= RESIDENT { row } else { LONG_BLOCK };
         let spread = if shares && group > 1 { Spread::Each } else { Spread::One };
         Cut { is_map: false, spread, outer: 1, lines: n_rows, row, inner: 1, group, step, part }
+    }
+
+    /// Small bundles of rows, several to a block.
+    fn bundles(outer: usize, row: usize, inner: usize) -> Cut {
+        let group = (SHARED_BLOCK / (row * inner).max(1)).clamp(1, outer.max(1)) * inner.max(1);
+        let (lines, step) = (outer * inner, row.max(1));
+        let spread = if row == 1 { Spread::Along } else { Spread::Whole };
+        Cut { is_map: false, spread, outer: 1, lines, row, inner, group, step, part: row }
     }
 
     /// Fits the blocks of a map to the cache.
@@ -146,8 +157,14 @@ impl Cut {
             let length = step.min(end - along);
             let start = (rows.start / inner * row + along) * inner + rows.start % inner;
             match cut.reduces_down() {
-                true => Span { start, width: rows.width, height: length, pitch: inner, along },
-                false => Span { start, width: length, height: rows.width, pitch: row, along },
+                true => {
+                    let width = rows.width.min(inner);
+                    let height = rows.width / width * length;
+                    Span { start, width, height, pitch: inner, along, bundle: length }
+                }
+                false => {
+                    Span { start, width: length, height: rows.width, pitch: row, along, bundle: rows.width }
+                }
             }
         })
     }

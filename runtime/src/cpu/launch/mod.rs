@@ -15,5 +15,6 @@ mod product;
 pub mod scan;
 pub mod scatter;
 pub mod scratch;
+pub mod sections;
 pub mod segments;
 mod side_sum;

@@ -18,6 +18,8 @@ use std::ops::Range;
 
 /// The points of a block of the epilogue.
 const BLOCK: usize = 2048;
+/// Rows of a tile from this length on are blocks of their own, to which a value of a row is one value.
+const LONG_ROW: usize = 1024;
 /// The half-precision numbers that are converted at a time.
 const WIDE_BLOCK: usize = 256;
 
@@ -59,7 +61,7 @@ impl Product {
         // A short contraction spends its time in the epilogue, which is fastest on whole rows.
         let tiles = Tiles::new(m, n, k, n <= 256 && k < 64);
         let (_, columns) = tiles.largest();
-        let spread = if columns >= 256 { Spread::One } else { Spread::Each };
+        let spread = if columns >= LONG_ROW { Spread::One } else { Spread::Each };
         let layout = Layout { spread, is_resident: true, is_contiguous: columns == n, sharing };
         let epilogue = compile(&body.epilogue, layout);
         let wide = match dtype == body.dtype {
@@ -167,7 +169,7 @@ impl Product {
         mut after: impl FnMut(&Worker, usize, usize),
     ) {
         worker.row_base = worker.own_rows();
-        let by_row = self.tiles.largest().1 >= 256;
+        let by_row = self.tiles.largest().1 >= LONG_ROW;
         let step = if by_row { 1 } else { (BLOCK / n_columns).max(1) };
         let n = self.body.n;
         for row in (0..n_rows).step_by(step) {
@@ -175,7 +177,8 @@ impl Product {
             let start = tile.wrapping_add(row * n_columns * self.dtype.size());
             worker.accumulator = View::block(start, height * n_columns);
             let start = (first_row + row) * n + first_column;
-            let span = Span { start, width: n_columns, height, pitch: n, along: first_column };
+            let span =
+                Span { start, width: n_columns, height, pitch: n, along: first_column, bundle: height };
             // SAFETY: the caller's.
             unsafe {
                 let pass = &self.epilogue.passes[0];

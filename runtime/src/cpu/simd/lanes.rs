@@ -22,6 +22,10 @@ pub unsafe trait Lanes: Copy {
     unsafe fn splat(value: Self::Scalar) -> Self;
     /// Reads `N` scalars.
     unsafe fn load(from: *const Self::Scalar) -> Self;
+    /// Every second of `2 N` scalars.
+    unsafe fn load_even(from: *const Self::Scalar) -> Self;
+    /// The lanes of both in turn: the first halves, then the second ones.
+    unsafe fn interleave(self, b: Self) -> (Self, Self);
     /// Writes `N` scalars.
     unsafe fn store(self, to: *mut Self::Scalar);
     /// `self · b + c`.
@@ -70,6 +74,16 @@ macro_rules! array_lanes {
                 unsafe { from.cast::<Self>().read_unaligned() }
             }
             #[inline(always)]
+            unsafe fn load_even(from: *const $scalar) -> Self {
+                // SAFETY: the caller's.
+                std::array::from_fn(|i| unsafe { *from.add(2 * i) })
+            }
+            #[inline(always)]
+            unsafe fn interleave(self, b: Self) -> (Self, Self) {
+                let lane = |i: usize| if i % 2 == 0 { self[i / 2] } else { b[i / 2] };
+                (std::array::from_fn(lane), std::array::from_fn(|i| lane($n + i)))
+            }
+            #[inline(always)]
             unsafe fn store(self, to: *mut $scalar) {
                 // SAFETY: the caller's.
                 unsafe { to.cast::<Self>().write_unaligned(self) }
@@ -99,7 +113,7 @@ mod x86 {
     macro_rules! x86_lanes {
         ($($vector:ident of $n:literal $scalar:ident, $rows:literal rows:
             $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident $minus:ident $times:ident $over:ident
-            $max:ident $min:ident $keep_nan:expr;)*) => { $(
+            $max:ident $min:ident $keep_nan:expr, $even:expr, $interleave:expr;)*) => { $(
             // SAFETY: thin names for single instructions.
             unsafe impl Lanes for $vector {
                 type Scalar = $scalar;
@@ -114,6 +128,16 @@ mod x86 {
                 unsafe fn load(from: *const $scalar) -> Self {
                     // SAFETY: as above.
                     unsafe { $load(from) }
+                }
+                #[inline(always)]
+                unsafe fn load_even(from: *const $scalar) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $even($load(from), $load(from.add($n))) }
+                }
+                #[inline(always)]
+                unsafe fn interleave(self, b: Self) -> (Self, Self) {
+                    // SAFETY: as above.
+                    unsafe { $interleave(self, b) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $scalar) {
@@ -140,15 +164,82 @@ mod x86 {
     x86_lanes! {
         __m256 of 8 f32, 6 rows: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_add_ps
             _mm256_sub_ps _mm256_mul_ps _mm256_div_ps _mm256_max_ps _mm256_min_ps
-            |a, picked| _mm256_blendv_ps(picked, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a));
+            |a, picked| _mm256_blendv_ps(picked, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
+            |low, high| _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(
+                _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(low, high)))),
+            |a, b| {
+                let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                (_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high))
+            };
         __m256d of 4 f64, 6 rows: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd
             _mm256_sub_pd _mm256_mul_pd _mm256_div_pd _mm256_max_pd _mm256_min_pd
-            |a, picked| _mm256_blendv_pd(picked, a, _mm256_cmp_pd::<_CMP_UNORD_Q>(a, a));
+            |a, picked| _mm256_blendv_pd(picked, a, _mm256_cmp_pd::<_CMP_UNORD_Q>(a, a)),
+            |low, high| _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_unpacklo_pd(low, high)),
+            |a, b| {
+                let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+                (_mm256_permute2f128_pd::<0x20>(low, high), _mm256_permute2f128_pd::<0x31>(low, high))
+            };
         __m512 of 16 f32, 8 rows: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps
             _mm512_sub_ps _mm512_mul_ps _mm512_div_ps _mm512_max_ps _mm512_min_ps
-            |a, picked| _mm512_mask_mov_ps(picked, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a);
+            |a, picked| _mm512_mask_mov_ps(picked, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a),
+            |low, high| _mm512_permutex2var_ps(
+                low, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), high),
+            |a, b| {
+                let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                let high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+                (_mm512_permutex2var_ps(a, low, b), _mm512_permutex2var_ps(a, high, b))
+            };
         __m512d of 8 f64, 8 rows: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd
             _mm512_sub_pd _mm512_mul_pd _mm512_div_pd _mm512_max_pd _mm512_min_pd
-            |a, picked| _mm512_mask_mov_pd(picked, _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(a, a), a);
+            |a, picked| _mm512_mask_mov_pd(picked, _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(a, a), a),
+            |low, high| _mm512_permutex2var_pd(low, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), high),
+            |a, b| {
+                let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+                let high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
+                (_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b))
+            };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::isa::{Float, Isa, Kernel, Level, dispatch_on};
+    use super::Lanes;
+
+    struct Moves<'a, T>(&'a [T], &'a mut [T]);
+
+    impl<T: Float> Kernel for Moves<'_, T> {
+        type Output = usize;
+        #[inline(always)]
+        fn run<I: Isa>(self) -> usize {
+            let n = <T::Vector<I> as Lanes>::N;
+            assert!(self.0.len() >= 2 * n && self.1.len() >= 3 * n);
+            // SAFETY: the slices are as long as the vectors, which belong to the instruction set.
+            unsafe {
+                let (from, to) = (self.0.as_ptr(), self.1.as_mut_ptr());
+                T::Vector::<I>::load_even(from).store(to);
+                let (low, high) = T::Vector::<I>::load(from).interleave(T::Vector::<I>::load(from.add(n)));
+                low.store(to.add(n));
+                high.store(to.add(2 * n));
+            }
+            n
+        }
+    }
+
+    fn assert_moved<T: Float + From<u8> + PartialEq + std::fmt::Debug>() {
+        let numbers: Vec<T> = (0..32u8).map(T::from).collect();
+        for level in Level::available() {
+            let mut moved = vec![T::default(); 48];
+            let n = dispatch_on(level, Moves(&numbers, &mut moved));
+            let even = (0..n).map(|i| numbers[2 * i]);
+            let in_turn = (0..n).flat_map(|i| [numbers[i], numbers[n + i]]);
+            assert_eq!(moved[..3 * n], even.chain(in_turn).collect::<Vec<_>>()[..], "{level:?}");
+        }
+    }
+
+    #[test]
+    fn lanes_move_on_every_instruction_set() {
+        assert_moved::<f32>();
+        assert_moved::<f64>();
     }
 }

@@ -63,6 +63,15 @@ impl Requests<'_> {
     }
 }
 
+/// Reads each cache line of a slice. Where pages are new to the core, requests would be dropped.
+pub fn read_ahead<T>(elements: &[T]) {
+    let start = elements.as_ptr().cast::<u8>();
+    for at in (0..size_of_val(elements)).step_by(LINE) {
+        // SAFETY: inside the slice.
+        unsafe { start.add(at).read_volatile() };
+    }
+}
+
 #[inline(always)]
 fn request(address: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -9,6 +9,12 @@ pub fn checks_only(body: &FusedBody) -> FusedBody {
     needed_only(body, |reg| matches!(body.insts[reg].op, FusedOp::Check { .. })).0
 }
 
+/// The stores and checks of a body and the instructions that they need.
+pub fn stores_only(body: &FusedBody) -> FusedBody {
+    let is_effect = |op: &FusedOp| matches!(op, FusedOp::Store { .. } | FusedOp::Check { .. });
+    needed_only(body, |reg| is_effect(&body.insts[reg].op)).0
+}
+
 /// The part of a body that computes a register, and the register in that part.
 pub fn value_only(body: &FusedBody, value: Reg) -> (FusedBody, Reg) {
     let (body, renamed) = needed_only(body, |reg| reg == value);
