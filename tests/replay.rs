@@ -75,10 +75,7 @@ fn record_graph(record: &mut String, graph: &Path, recorded: &Recorded) {
         assert_eq!(first.len(), second.len(), "{name}.{stage}");
         for (first, second) in first.iter().zip(&second) {
             assert_eq!(first.name, second.name);
-            // Kernels that ops bring along have many variables.
-            let is_own = first.name.starts_with("kernel ");
-            let text = |text: &str| if is_own { with_variables_in_order(text) } else { text.to_string() };
-            let hashes = [first, second].map(|kernel| hash(&text(&kernel.text)));
+            let hashes = [first, second].map(|kernel| hash(&kernel.text));
             writeln!(record, "  {} {} {}", first.name, hashes[0], hashes[1]).unwrap();
         }
     }
@@ -132,19 +129,6 @@ const KINDS: [&str; 8] = ["map", "row", "segmented map", "matmul", "scatter", "s
 /// A space and one word.
 fn is_name(rest: &str) -> bool {
     rest.strip_prefix(' ').is_some_and(|name| !name.is_empty() && !name.contains(char::is_whitespace))
-}
-
-/// The text with neighbouring declarations of WGSL's variables in order. CubeCL writes them in the order of a hash map.
-fn with_variables_in_order(text: &str) -> String {
-    let is_variable = |line: &&str| line.starts_with("var l_mut_");
-    let lines: Vec<&str> = text.split('\n').collect();
-    let runs = lines.chunk_by(|a, b| is_variable(a) && is_variable(b));
-    let sorted = runs.flat_map(|run| {
-        let mut run = run.to_vec();
-        run.sort_unstable();
-        run
-    });
-    sorted.collect::<Vec<_>>().join("\n")
 }
 
 /// Sixteen hexadecimal digits.

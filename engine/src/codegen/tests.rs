@@ -6,8 +6,8 @@ use crate::codegen::render::ordered::with_vectors_in_order;
 use crate::codegen::schedule::{row_plan, scatter, scatter_sorted};
 use crate::device_model::DeviceModel;
 use crate::fusion::{
-    Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Segment, Settings,
-    Use, fuse_with,
+    Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, ScanBody, Segment,
+    SegmentedBody, Settings, Use, fuse_with,
 };
 use crate::ir::{
     Binary, Builder, Combine, DType, Foreign, Graph, InputKind, Literal, Monoid, Requirement, Scalar,

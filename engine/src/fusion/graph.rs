@@ -116,10 +116,9 @@ impl<'g> FusionGraph<'g> {
                         self.strided(input).is_some() || operand == 1 && self.uneven_right(id).is_some()
                     }
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
-                    NodeOp::Scan { .. } => !self.is_recomputed(input.node),
                     // A kernel that writes state has no assertions.
                     NodeOp::Scatter { .. } if self.state[id] => !self.is_recomputed(input.node),
-                    NodeOp::Call(_) | NodeOp::Loop { .. } => self.dense(input).is_some(),
+                    op if op.is_whole() => self.dense(input).is_some(),
                     _ => true,
                 };
                 self.materialized[input.node] |= !fits || self.crosses_no_fuse(id, input);

@@ -26,10 +26,8 @@ pub enum Kind {
     Attention(usize),
     /// A scatter (that node) with the producers of its operands.
     Scatter(NodeId),
-    /// A scan, which is always a kernel of its own.
-    Scan,
-    /// An op that brings its own kernel, or a loop.
-    Opaque,
+    /// One node that reads and writes whole tensors. It joins no other.
+    Whole,
 }
 
 /// A set of materialized nodes that become one kernel.
@@ -178,8 +176,7 @@ fn initial(graph: &FusionGraph, node: NodeId) -> Group {
             (Kind::Matmul(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
         }
         NodeOp::Scatter { .. } => (Kind::Scatter(node), Place::Element),
-        NodeOp::Scan { .. } => (Kind::Scan, Place::Element),
-        NodeOp::Call(_) | NodeOp::Loop { .. } => (Kind::Opaque, Place::Element),
+        op if op.is_whole() => (Kind::Whole, Place::Element),
         _ => (Kind::Map(graph.numel(node)), Place::Element),
     };
     Group { kind, members: vec![(node, place)] }

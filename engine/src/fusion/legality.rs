@@ -70,14 +70,11 @@ fn joined_kind(groups: &FusionGroups, from: usize, to: usize) -> Result<Kind, Re
     let visits =
         |domain: Domain, n: usize| [Class::Element, Class::Row].map(|c| domain.points(c)).contains(&n);
     match (a.kind, b.kind) {
-        (Kind::Opaque, _) | (_, Kind::Opaque) => {
-            Err("an opaque kernel reads and writes whole tensors in memory")
-        }
+        (Kind::Whole, _) | (_, Kind::Whole) => Err("one of them reads and writes whole tensors in memory"),
         (Kind::Scatter(_), _) => Err("a scatter writes its result in no order"),
         (_, Kind::Scatter(_)) => Err(
             "a scatter takes in maps that have no other user, or whose inputs are smaller than their result",
         ),
-        (Kind::Scan, _) | (_, Kind::Scan) => Err("a scan is always a kernel of its own"),
         (Kind::Attention(_), _) | (_, Kind::Attention(_)) => {
             Err("an attention takes in its scores, weights and operands only")
         }

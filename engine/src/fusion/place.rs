@@ -22,7 +22,8 @@ impl Place {
     pub fn of(graph: &FusionGraph, node: NodeId, domain: Domain) -> Option<Place> {
         let n_points = graph.numel(node);
         match graph.op(node) {
-            NodeOp::Scatter { .. } | NodeOp::Scan { .. } => None,
+            NodeOp::Scatter { .. } => None,
+            op if op.is_whole() => None,
             NodeOp::Reduce { .. } => (reduced_domain(graph, node) == domain).then_some(Place::Row),
             _ if n_points == domain.points(Class::Element) => Some(Place::Element),
             _ if n_points == domain.points(Class::Row) => Some(Place::Row),

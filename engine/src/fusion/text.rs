@@ -1,14 +1,10 @@
 //! Kernels as text.
 
-use super::access::Axis;
 use super::domain::Class;
-use super::kernel::attention::AttentionBody;
+use super::kernel::Kernel;
 use super::kernel::body::{FusedBody, FusedInst, FusedOp};
-use super::kernel::matmul::{MatmulBody, MatrixOperand, Side, UnevenAxes};
 use super::kernel::operand::Use;
-use super::kernel::scatter::ScatterBody;
-use super::kernel::{Kernel, KernelBody};
-use crate::ir::{Graph, Requirement, Scalar, Type};
+use crate::ir::{Graph, Requirement, Scalar};
 use std::fmt::{self, Write};
 
 impl Kernel {
@@ -25,7 +21,7 @@ impl Kernel {
             let usage = if operand.usage == Use::Read { "read" } else { "write" };
             let _ = writeln!(text, "  {usage} @{i} {}: {}", graph.name_of(operand.value), operand.ty);
         }
-        for line in body_lines(&self.body) {
+        for line in self.body.work().lines() {
             let _ = writeln!(text, "  {line}");
         }
         text
@@ -35,97 +31,8 @@ impl Kernel {
 impl Kernel {
     /// The body alone: operands by number, without names.
     pub fn body_text(&self) -> String {
-        body_lines(&self.body).join("\n")
+        self.body.work().lines().join("\n")
     }
-}
-
-fn body_lines(body: &KernelBody) -> Vec<String> {
-    match body {
-        KernelBody::Map(body) | KernelBody::Row(body) => lines_of(body),
-        KernelBody::Segmented { body, segments } => {
-            let table =
-                segments.iter().map(|s| format!("segment of {}: operands {:?}", s.points, s.operands));
-            table.chain(lines_of(body)).collect()
-        }
-        KernelBody::Matmul(body) => matmul_lines(body),
-        KernelBody::Attention(body) => attention_lines(body),
-        KernelBody::Scatter(body) => scatter_lines(body),
-        KernelBody::Opaque(body) => {
-            let types = |types: &[Type]| types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
-            let (inputs, outputs) = (types(&body.call.inputs), types(&body.call.outputs));
-            let name = &body.call.call.form().name;
-            vec![format!("{name}({inputs}) -> {outputs}, workspace {} B", body.workspace_bytes)]
-        }
-        KernelBody::Loop(body) => {
-            let most = if body.until { "at most " } else { "" };
-            let (n_carried, n_given) = (body.n_carried, body.n_given);
-            vec![format!("{most}{} trips, {n_carried} values carried, {n_given} given", body.trips)]
-        }
-        KernelBody::Scan { monoid, domain } => {
-            vec![format!("scan {} over [{}, {}, {}]", monoid.name(), domain.outer, domain.row, domain.inner)]
-        }
-    }
-}
-
-fn lines_of(body: &FusedBody) -> Vec<String> {
-    body.to_string().lines().map(String::from).collect()
-}
-
-/// A body under a title, indented.
-fn titled(title: String, body: &FusedBody) -> Vec<String> {
-    let lines = lines_of(body).into_iter().map(|line| format!("  {line}"));
-    [title].into_iter().chain(lines).collect()
-}
-
-fn matmul_lines(body: &MatmulBody) -> Vec<String> {
-    let matrix = |m: &MatrixOperand| {
-        format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col)
-    };
-    let mut lines = vec![
-        format!("batch {} m {} n {} k {} {}", body.batch, body.m, body.n, body.k, body.dtype),
-        format!("lhs {}", matrix(&body.lhs)),
-        match &body.uneven {
-            None => format!("rhs {}", matrix(&body.rhs)),
-            Some(axes) => format!("rhs @{} + {} {}", body.rhs.operand, body.rhs.offset, uneven_text(axes)),
-        },
-    ];
-    for sum in &body.side_sums {
-        let side = if sum.side == Side::Lhs { "lhs" } else { "rhs" };
-        lines.push(format!("@{} = sum of {side} over k", sum.operand));
-    }
-    if let Some(rows) = &body.rows {
-        let results: Vec<String> = rows.results.iter().map(|operand| format!("@{operand}")).collect();
-        let (results, name) = (results.join(", "), rows.consumer.name());
-        lines.push(format!("{results} = {name} of each row, as it is computed"));
-    }
-    lines.extend(lines_of(&body.epilogue));
-    lines
-}
-
-/// The axes of an uneven matrix, each as `extent:stride`, in the order batch, rows, columns.
-fn uneven_text(UnevenAxes { batch, rows, columns }: &UnevenAxes) -> String {
-    let axis = |axis: &Axis| format!("{}:{}", axis.extent, axis.stride);
-    let axes = |axes: &[Axis]| axes.iter().map(axis).collect::<Vec<_>>().join(", ");
-    format!("axes [{}] [{}] [{}]", axes(batch), axes(rows), axes(columns))
-}
-
-fn attention_lines(body: &AttentionBody) -> Vec<String> {
-    let AttentionBody { batch, m, n, k, width, dtype, query, key, value, rows, weight, end } = body;
-    let mut lines = vec![format!("batch {batch} m {m} n {n} k {k} width {width} {dtype}")];
-    for (name, source) in [("query", query), ("key", key), ("value", value)] {
-        lines.extend(titled(format!("{name} %{}", source.value), &source.body));
-    }
-    lines.extend(titled(format!("rows of scores, weight %{weight}"), rows));
-    lines.extend(titled("end".into(), end));
-    lines
-}
-
-fn scatter_lines(body: &ScatterBody) -> Vec<String> {
-    let order = if body.in_order { ", in order" } else { "" };
-    let mut lines = vec![format!("{:?} over {:?}{order}", body.combine, body.extents)];
-    lines.extend(titled("base".into(), &body.base));
-    lines.extend(titled(format!("update %{} at %{}", body.update, body.index), &body.updates));
-    lines
 }
 
 /// One instruction per line: `%3: f32 element = mul(%1, %2)`.

@@ -154,6 +154,13 @@ pub enum NodeOp {
     Cond,
 }
 
+impl NodeOp {
+    /// Whether the node reads and writes whole tensors, so that its kernel can take in no other node.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, NodeOp::Scan { .. } | NodeOp::Call(_) | NodeOp::Loop { .. })
+    }
+}
+
 /// What the gradient of a loop keeps of each trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {

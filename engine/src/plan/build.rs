@@ -372,11 +372,13 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
     let target = position(written, Use::Write);
     let body = match &kernel.body {
         // Each slot of a segmented map reads its own elements by construction, but other segments may run earlier.
-        KernelBody::Segmented { segments, .. } => {
-            return segments.iter().filter(|segment| segment.operands.contains(&operand)).all(|segment| {
-                let is_target = target.is_some_and(|target| segment.operands.contains(&target));
-                is_target && kernel.operands[operand].ty.numel() == segment.points
-            });
+        KernelBody::Segmented(body) => {
+            return body.segments.iter().filter(|segment| segment.operands.contains(&operand)).all(
+                |segment| {
+                    let is_target = target.is_some_and(|target| segment.operands.contains(&target));
+                    is_target && kernel.operands[operand].ty.numel() == segment.points
+                },
+            );
         }
         KernelBody::Map(body) | KernelBody::Row(body) => body,
         // The base may share memory with the result if no computation uses the base.

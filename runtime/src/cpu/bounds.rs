@@ -7,7 +7,7 @@ use engine_core::fusion::{FusedBody, FusedOp, Kernel, KernelBody};
 /// Computed indices are checked at each use.
 pub fn assert_inside(kernel: &Kernel) {
     // The body of a segmented map has slots, not operands.
-    if !matches!(kernel.body, KernelBody::Segmented { .. }) {
+    if !matches!(kernel.body, KernelBody::Segmented(_)) {
         kernel.bodies().into_iter().for_each(|body| assert_body_inside(kernel, body));
     }
 }

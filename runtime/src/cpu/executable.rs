@@ -1,10 +1,10 @@
 //! A plan on the CPU: its kernels compiled, its arena and scratch allocated, its launches run in order.
 
 use super::interp::{AssertionRecord, Buffer};
+use super::launch::Prepared;
 use super::launch::scratch::{LaunchSize, WorkerScratch};
 use super::memory::Memory;
 use super::pool::Pool;
-use super::prepared::Prepared;
 use crate::bindings::Bindings;
 use crate::device::{DeviceBuffer, DeviceError, Executable, KernelTime, RunError};
 use engine_core::ir::InputKind;

@@ -10,8 +10,9 @@
 //! - [`gemm`]: matrix products.
 //! - [`pool`] and `memory`: threads and buffers.
 //! - `interp`: kernel bodies compiled to programs, and programs run over blocks.
-//! - `launch`: one file for each kind of launch.
-//! - `bounds`, `sharing`, `prepared` and `executable`: the launches of a plan.
+//! - `bounds` and `sharing`: the memory that a kernel reaches.
+//! - `launch`: kernels compiled, one file for each kind.
+//! - `executable`: the launches of a plan.
 
 pub mod gemm;
 pub mod loops;
@@ -24,7 +25,6 @@ mod launch;
 mod match_type;
 mod math;
 mod memory;
-mod prepared;
 mod sharing;
 mod simd;
 

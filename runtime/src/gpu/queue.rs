@@ -3,7 +3,9 @@
 use super::api::{Gpu, GpuProgram};
 use super::plan_memory::PlanMemory;
 use crate::device::{Arrival, DeviceError, RunError};
-use engine_core::plan::Plan;
+use engine_core::fusion::{Operand, Use};
+use engine_core::plan::{Place, Plan};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,6 +22,27 @@ pub struct Launches<G: Gpu> {
     /// By launch of the plan.
     pub programs: Vec<GpuProgram<G>>,
     pub memory: PlanMemory<G>,
+}
+
+impl<G: Gpu> Launches<G> {
+    /// Whether a launch can run again in the same step. It cannot if it overwrites integers that it reads, which may be
+    /// indices.
+    pub fn can_repeat(&self, number: usize) -> bool {
+        let Plan { launches, kernels, buffers, .. } = &*self.plan;
+        let launch = &launches[number];
+        let operands = &kernels[launch.kernel].operands;
+        let ranges = |is_wanted: &dyn Fn(&Operand) -> bool| -> Vec<Range<usize>> {
+            let wanted = launch.buffers.iter().zip(operands).filter(|(_, operand)| is_wanted(operand));
+            let ranges = wanted.filter_map(|(&id, operand)| match buffers[id].place {
+                Place::Arena(start) => Some(start..start + operand.ty.bytes()),
+                Place::Input(_) => None,
+            });
+            ranges.collect()
+        };
+        let written = ranges(&|operand| operand.usage == Use::Write);
+        let integers = ranges(&|operand| operand.usage == Use::Read && !operand.ty.dtype.is_float());
+        !integers.iter().any(|read| written.iter().any(|to| to.start < read.end && read.start < to.end))
+    }
 }
 
 /// Runs the steps of a plan: streams, graphs or submissions.

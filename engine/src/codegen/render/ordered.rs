@@ -17,10 +17,13 @@ pub fn with_vectors_in_order(text: &str) -> String {
     [before, &vectors.concat(), after].concat()
 }
 
-/// The text with neighbouring declarations of variables in the order of their numbers. CubeCL writes them in the
-/// order of a hash map.
+/// The text with neighbouring declarations of variables, such as `float l_mut_7;` and `var l_mut_7: f32;`, in the order
+/// of their numbers. CubeCL writes them in the order of a hash map.
 pub fn with_declarations_in_order(text: &str) -> String {
-    let number = |line: &str| line.split_once(" l_mut_")?.1.strip_suffix(';')?.parse::<usize>().ok();
+    let number = |line: &str| {
+        let declared = line.split_once(" l_mut_")?.1.strip_suffix(';')?;
+        declared.split_once(": ").map_or(declared, |(number, _)| number).parse::<usize>().ok()
+    };
     let lines: Vec<&str> = text.split('\n').collect();
     let runs = lines.chunk_by(|a, b| number(a).is_some() && number(b).is_some());
     let sorted = runs.flat_map(|run| {

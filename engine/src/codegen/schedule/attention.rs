@@ -12,7 +12,7 @@ use crate::codegen::schedule::row_exchange::n_shared_words;
 use crate::codegen::schedule::row_plan::RowPlan;
 use crate::device_model::DeviceModel;
 use crate::fusion::{
-    Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Reg, Source,
+    Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Reg, Source, Work,
 };
 use crate::ir::DType;
 
@@ -90,7 +90,8 @@ pub fn launch(
     };
     let scores_body = over_scores(body, scores(kernel));
     // 64-bit indices are allowed: they stay in registers.
-    let is_double = body.bodies().iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
+    let is_double =
+        body.bodies().into_iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
     let has_room = 4 * form.layout(&scores_body, device).n_words <= device.shared_bytes && width <= MAX_DEPTH;
     if is_double || !has_room || device.plane == 1 {
         return Err(CodegenError::Attend);

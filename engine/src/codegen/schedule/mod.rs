@@ -50,11 +50,11 @@ impl KernelSpec {
         Ok(match &kernel.body {
             KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands(), device)],
             KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands(), device)],
-            KernelBody::Segmented { body, segments } => segmented::launches(kernel, body, segments, device),
+            KernelBody::Segmented(body) => segmented::launches(kernel, body, device),
             KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
             KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
             KernelBody::Scatter(body) => scatter::launches(kernel, body, device),
-            KernelBody::Scan { monoid, domain } => vec![scan::launch(kernel, *monoid, *domain, device)],
+            KernelBody::Scan(body) => vec![scan::launch(kernel, body, device)],
             KernelBody::Opaque(body) => custom_kernel::launches(kernel, &body.call, device)?,
             KernelBody::Loop(_) => crate::bug!("a loop is the kernels of its trips"),
         })

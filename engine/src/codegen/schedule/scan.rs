@@ -16,7 +16,7 @@ use crate::codegen::ops::reduction::{State, bits_type, from_word, to_word};
 use crate::codegen::ops::scalar::{narrowed, widened};
 use crate::codegen::types::carried_type;
 use crate::device_model::DeviceModel;
-use crate::fusion::{Class, Domain, FusedBody, Kernel};
+use crate::fusion::{Class, Domain, FusedBody, Kernel, ScanBody};
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
 
@@ -38,7 +38,8 @@ pub struct RowScan {
 }
 
 /// The launch of a scan.
-pub fn launch(kernel: &Kernel, monoid: Monoid, domain: Domain, device: DeviceModel) -> KernelSpec {
+pub fn launch(kernel: &Kernel, body: &ScanBody, device: DeviceModel) -> KernelSpec {
+    let ScanBody { monoid, domain } = *body;
     let schedule = RowScan { monoid, dtype: kernel.operands[0].ty.dtype };
     KernelSpec::new(FusedBody { domain, insts: vec![] }, schedule, OperandForm::of(kernel), device)
 }

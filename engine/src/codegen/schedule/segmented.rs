@@ -15,7 +15,7 @@ use crate::codegen::ops::vector_group;
 use crate::codegen::schedule::map::{at_group, at_point, wide_enough};
 use crate::codegen::types::THREADS;
 use crate::device_model::DeviceModel;
-use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel, Segment};
+use crate::fusion::{FusedBody, FusedInst, FusedOp, Kernel, Segment, SegmentedBody};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, ElemType, Variable};
 use std::collections::BTreeSet;
@@ -68,12 +68,8 @@ fn blocks_up_to(segments: &[SegmentForm], width: usize) -> Vec<usize> {
 }
 
 /// The launches of a segmented map: as few as possible, as a launch takes a limited number of tensors.
-pub fn launches(
-    kernel: &Kernel,
-    body: &FusedBody,
-    segments: &[Segment],
-    device: DeviceModel,
-) -> Vec<KernelSpec> {
+pub fn launches(kernel: &Kernel, segmented: &SegmentedBody, device: DeviceModel) -> Vec<KernelSpec> {
+    let SegmentedBody { body, segments } = segmented;
     let mut launches: Vec<(BTreeSet<usize>, Vec<SegmentForm>)> = vec![];
     for segment in segments.iter().map(SegmentForm::from) {
         let own: BTreeSet<usize> = segment.operands.iter().copied().collect();

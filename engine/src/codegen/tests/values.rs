@@ -196,7 +196,7 @@ pub(super) fn step_of_descent(lengths: &[usize]) -> Kernel {
         points,
         constants: vec![Literal::Float(rate_of(i))],
     });
-    kernel(KernelBody::Segmented { body: s.body, segments: segments.collect() }, operands)
+    kernel(KernelBody::Segmented(SegmentedBody { body: s.body, segments: segments.collect() }), operands)
 }
 
 fn rate_of(segment: usize) -> f64 {
@@ -227,7 +227,7 @@ fn scan(monoid: Monoid, dtype: DType, [outer, row, inner]: [usize; 3]) -> Kernel
     let domain = Domain { outer, row, inner };
     let ty = TensorType::new(dtype, &[outer, row, inner]);
     let operand = |node, usage| Operand { value: Value { node, port: 0 }, ty: ty.clone(), usage };
-    kernel(KernelBody::Scan { monoid, domain }, vec![operand(0, Use::Read), operand(1, Use::Write)])
+    kernel(KernelBody::Scan(ScanBody { monoid, domain }), vec![operand(0, Use::Read), operand(1, Use::Write)])
 }
 
 #[test]

@@ -21,18 +21,10 @@ pub fn bytes_written(operands: &[Operand]) -> u64 {
 /// Bytes of an operand that a kernel reaches.
 fn reached(body: &KernelBody, operands: &[Operand], operand: usize) -> u64 {
     let ty = &operands[operand].ty;
-    let is_whole = match body {
-        KernelBody::Matmul(body) => [body.lhs.operand, body.rhs.operand].contains(&operand),
-        KernelBody::Segmented { .. }
-        | KernelBody::Scan { .. }
-        | KernelBody::Opaque(_)
-        | KernelBody::Loop(_) => true,
-        _ => false,
-    };
-    if is_whole {
+    if body.work().reads_whole(operand) {
         return ty.bytes() as u64;
     }
-    let loaded: usize = body.bodies().into_iter().map(|body| loaded(body, operand)).sum();
+    let loaded: usize = body.work().bodies().into_iter().map(|body| loaded(body, operand)).sum();
     (loaded.min(ty.numel()) * ty.dtype.size()) as u64
 }
 
@@ -57,19 +49,8 @@ fn distinct(access: &Access) -> usize {
 
 /// Floating-point operations of a kernel; a transcendental counts as one.
 pub fn flops(body: &KernelBody) -> u64 {
-    let of_bodies: u64 = body.bodies().into_iter().map(body_flops).sum();
-    match body {
-        KernelBody::Map(_) | KernelBody::Row(_) => of_bodies,
-        KernelBody::Matmul(c) => 2 * (c.batch * c.m * c.n * c.k) as u64 + of_bodies,
-        KernelBody::Attention(a) => 2 * (a.batch * a.m * a.n * (a.k + a.width)) as u64 + of_bodies,
-        KernelBody::Scatter(s) => s.updates.domain.points(Class::Element) as u64 + of_bodies,
-        KernelBody::Scan { domain, .. } => domain.points(Class::Element) as u64,
-        // An opaque op does not declare its operations. Most are comparisons.
-        KernelBody::Opaque(_) => 0,
-        // The kernels of its trips have their own.
-        KernelBody::Loop(_) => 0,
-        KernelBody::Segmented { .. } => crate::bug!("its operations are those of its maps"),
-    }
+    let work = body.work();
+    work.more_flops() as u64 + work.bodies().into_iter().map(body_flops).sum::<u64>()
 }
 
 fn body_flops(body: &FusedBody) -> u64 {

@@ -12,11 +12,9 @@ use super::domain::{Class, Domain};
 use super::graph::FusionGraph;
 use super::groups::{FusionGroups, Kind};
 use super::kernel::body::FusedBody;
-use super::kernel::loops::LoopBody;
 use super::kernel::operand::{Operand, Use};
-use super::kernel::{Kernel, KernelBody, OpaqueBody};
+use super::kernel::{Kernel, KernelBody};
 use crate::ir::{NodeId, NodeOp, Value};
-use crate::op::KernelCall;
 use body::BodyBuilder;
 use std::collections::HashSet;
 
@@ -36,13 +34,12 @@ fn build(groups: &FusionGroups, id: usize) -> Kernel {
         builder.finish(stores)
     };
     let (body, operands) = match group.kind {
-        Kind::Scan => scan(graph, group.members[0].0),
         Kind::Scatter(node) => {
             let duplicated = groups.duplicated.get(&id).into_iter().flatten();
             let computed = inside.iter().chain(duplicated).copied().collect();
             scatter::build(graph, &computed, node, groups.settings.deterministic)
         }
-        Kind::Opaque => opaque(graph, group.members[0].0),
+        Kind::Whole => whole(graph, group.members[0].0),
         Kind::Map(n) => {
             let (body, operands) = fused(map_domain(graph, &inside, n));
             (map_or_rows(body), operands)
@@ -93,17 +90,8 @@ fn map_domain(graph: &FusionGraph, inside: &HashSet<NodeId>, n_points: usize) ->
     Domain { outer: n_points.checked_div(row).unwrap_or(1), row, inner: 1 }
 }
 
-fn scan(graph: &FusionGraph, node: NodeId) -> (KernelBody, Vec<Operand>) {
-    let &NodeOp::Scan { monoid, axis } = graph.op(node) else {
-        crate::bug!("{:?} is no scan", graph.op(node))
-    };
-    let input = graph.ir.nodes[node].inputs[0];
-    let domain = Domain::of_reduction(&graph.ir.ty(input).extents(), &[axis]);
-    let operands = vec![Operand::read(graph.ir, input), Operand::write(graph.ir, Value::of(node))];
-    (KernelBody::Scan { monoid, domain }, operands)
-}
-
-fn opaque(graph: &FusionGraph, id: NodeId) -> (KernelBody, Vec<Operand>) {
+/// The kernel of one node that reads and writes whole tensors.
+fn whole(graph: &FusionGraph, id: NodeId) -> (KernelBody, Vec<Operand>) {
     let node = &graph.ir.nodes[id];
     let read = |&value: &Value| {
         let buffer = graph.dense(value);
@@ -111,15 +99,5 @@ fn opaque(graph: &FusionGraph, id: NodeId) -> (KernelBody, Vec<Operand>) {
         Operand::read(graph.ir, buffer)
     };
     let results = Operand::results(graph.ir, id);
-    let operands = node.inputs.iter().map(read).chain(results).collect();
-    let body = match graph.op(id) {
-        NodeOp::Call(call) => KernelBody::Opaque(OpaqueBody::new(KernelCall::new(graph.ir, node, call))),
-        &NodeOp::Loop { trips, n_given, until, .. } => {
-            let n_carried = node.inputs.len() - n_given;
-            let (checks, workspace_bytes) = (vec![], 0);
-            KernelBody::Loop(LoopBody { node: id, trips, n_carried, n_given, until, checks, workspace_bytes })
-        }
-        op => crate::bug!("{op:?} has no kernel of its own"),
-    };
-    (body, operands)
+    (KernelBody::of_node(graph.ir, id), node.inputs.iter().map(read).chain(results).collect())
 }

@@ -1,6 +1,7 @@
 //! Attention kernels.
 
 use super::body::{FusedBody, FusedInst, FusedOp, Reg};
+use super::work::Work;
 use crate::fusion::access::Access;
 use crate::fusion::domain::Class;
 use crate::ir::DType;
@@ -82,9 +83,27 @@ pub struct AttentionBody {
     pub end: FusedBody,
 }
 
-impl AttentionBody {
-    /// All bodies, in the order in which they run.
-    pub fn bodies(&self) -> [&FusedBody; 5] {
-        [&self.query.body, &self.key.body, &self.value.body, &self.rows, &self.end]
+impl Work for AttentionBody {
+    fn kind(&self) -> &'static str {
+        "attention"
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let AttentionBody { batch, m, n, k, width, dtype, query, key, value, rows, weight, end } = self;
+        let mut lines = vec![format!("batch {batch} m {m} n {n} k {k} width {width} {dtype}")];
+        for (name, source) in [("query", query), ("key", key), ("value", value)] {
+            lines.extend(source.body.titled(&format!("{name} %{}", source.value)));
+        }
+        lines.extend(rows.titled(&format!("rows of scores, weight %{weight}")));
+        lines.extend(end.titled("end"));
+        lines
+    }
+
+    fn bodies(&self) -> Vec<&FusedBody> {
+        vec![&self.query.body, &self.key.body, &self.value.body, &self.rows, &self.end]
+    }
+
+    fn more_flops(&self) -> usize {
+        2 * (self.batch * self.m * self.n * (self.k + self.width))
     }
 }

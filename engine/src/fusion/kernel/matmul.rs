@@ -2,6 +2,7 @@
 
 use super::body::FusedBody;
 use super::row_fold::RowsBody;
+use super::work::Work;
 use crate::fusion::access::Axis;
 use crate::ir::DType;
 
@@ -77,4 +78,62 @@ pub struct MatmulBody {
     pub side_sums: Vec<SideSum>,
     /// The row reduction of a matmul fold: it takes the rows of the epilogue's result, which are not stored.
     pub rows: Option<Box<RowsBody>>,
+}
+
+impl Work for MatmulBody {
+    fn kind(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let matrix = |m: &MatrixOperand| {
+            format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col)
+        };
+        let mut lines = vec![
+            format!("batch {} m {} n {} k {} {}", self.batch, self.m, self.n, self.k, self.dtype),
+            format!("lhs {}", matrix(&self.lhs)),
+            match &self.uneven {
+                None => format!("rhs {}", matrix(&self.rhs)),
+                Some(axes) => {
+                    format!("rhs @{} + {} {}", self.rhs.operand, self.rhs.offset, uneven_text(axes))
+                }
+            },
+        ];
+        for sum in &self.side_sums {
+            let side = if sum.side == Side::Lhs { "lhs" } else { "rhs" };
+            lines.push(format!("@{} = sum of {side} over k", sum.operand));
+        }
+        if let Some(rows) = &self.rows {
+            let results: Vec<String> = rows.results.iter().map(|operand| format!("@{operand}")).collect();
+            let (results, name) = (results.join(", "), rows.consumer.name());
+            lines.push(format!("{results} = {name} of each row, as it is computed"));
+        }
+        lines.extend(self.epilogue.lines());
+        lines
+    }
+
+    fn bodies(&self) -> Vec<&FusedBody> {
+        vec![&self.epilogue]
+    }
+
+    fn reads_whole(&self, operand: usize) -> bool {
+        [self.lhs.operand, self.rhs.operand].contains(&operand)
+    }
+
+    fn more_flops(&self) -> usize {
+        2 * (self.batch * self.m * self.n * self.k)
+    }
+
+    /// The rows' partial states of a matmul fold.
+    fn workspace_bytes(&self) -> usize {
+        let Some(rows) = &self.rows else { return 0 };
+        8 * self.batch * self.m * rows.n_pieces * rows.state_words
+    }
+}
+
+/// The axes of an uneven matrix, each as `extent:stride`, in the order batch, rows, columns.
+fn uneven_text(UnevenAxes { batch, rows, columns }: &UnevenAxes) -> String {
+    let axis = |axis: &Axis| format!("{}:{}", axis.extent, axis.stride);
+    let axes = |axes: &[Axis]| axes.iter().map(axis).collect::<Vec<_>>().join(", ");
+    format!("axes [{}] [{}] [{}]", axes(batch), axes(rows), axes(columns))
 }

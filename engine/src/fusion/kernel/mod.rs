@@ -1,50 +1,31 @@
 //! Fused kernels: the work of one launch, in a form that every device can run or translate.
 
-pub mod attention;
-pub mod body;
-pub mod loops;
-pub mod matmul;
-pub mod operand;
-pub mod row_fold;
-pub mod scatter;
+pub(super) mod attention;
+pub(super) mod body;
+pub(super) mod loops;
+pub(super) mod matmul;
+pub(super) mod opaque;
+pub(super) mod operand;
+pub(super) mod row_fold;
+pub(super) mod scan;
+pub(super) mod scatter;
+pub(super) mod segmented;
+pub(super) mod work;
 
-use super::domain::Domain;
-use crate::ir::{Combine, Literal, Monoid, NodeId};
+pub use attention::{AttentionBody, Source, Window};
+pub use body::{FusedBody, FusedInst, FusedOp, Reg};
+pub use loops::LoopBody;
+pub use matmul::{MatmulBody, MatrixOperand, Side, SideSum, UnevenAxes};
+pub use opaque::OpaqueBody;
+pub use operand::{Operand, Use};
+pub use row_fold::{RowConsumer, RowsBody};
+pub use scan::ScanBody;
+pub use scatter::ScatterBody;
+pub use segmented::{Segment, SegmentedBody};
+pub use work::Work;
+
+use crate::ir::{Combine, Graph, NodeId, NodeOp};
 use crate::op::KernelCall;
-use attention::AttentionBody;
-use body::FusedBody;
-use loops::LoopBody;
-use matmul::MatmulBody;
-use operand::{Operand, Use};
-use scatter::ScatterBody;
-
-/// One tensor of a segmented map.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Segment {
-    /// Kernel operand of each operand slot of the body.
-    pub operands: Vec<usize>,
-    /// Number of points.
-    pub points: usize,
-    /// Constants that replace the body's constants of the same order where segments differ.
-    pub constants: Vec<Literal>,
-}
-
-/// An op that brings its own kernel; the kernel's operands are those of the call, then its results.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OpaqueBody {
-    /// The call.
-    pub call: KernelCall,
-    /// Bytes of its workspace.
-    pub workspace_bytes: usize,
-}
-
-impl OpaqueBody {
-    /// The call, with the workspace that its form asks for.
-    pub fn new(call: KernelCall) -> OpaqueBody {
-        let workspace_bytes = (call.form().host)(&call).workspace_bytes;
-        OpaqueBody { call, workspace_bytes }
-    }
-}
 
 /// The work of a kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,27 +34,16 @@ pub enum KernelBody {
     Map(FusedBody),
     /// Maps and reductions over rows.
     Row(FusedBody),
-    /// One body over a table of segments; the body's operand numbers are slots. Domain row is the longest segment.
-    /// Accesses of the body are identity (`Element`) or uniform.
-    Segmented {
-        /// The program; `Load`/`Store` accesses are identities over the segment's own points.
-        body: FusedBody,
-        /// The table.
-        segments: Vec<Segment>,
-    },
+    /// One map over several tensors.
+    Segmented(SegmentedBody),
     /// Matmul with epilogue and side sums.
     Matmul(MatmulBody),
     /// Matmul, rows, matmul.
     Attention(Box<AttentionBody>),
     /// Indexed combine.
     Scatter(Box<ScatterBody>),
-    /// Inclusive prefix combine along the row of a domain: operand 0 to operand 1.
-    Scan {
-        /// How to combine.
-        monoid: Monoid,
-        /// Rows run along `row`.
-        domain: Domain,
-    },
+    /// Prefixes of rows.
+    Scan(ScanBody),
     /// An op that brings its own kernel.
     Opaque(OpaqueBody),
     /// The kernels of a trip, again and again.
@@ -81,16 +51,33 @@ pub enum KernelBody {
 }
 
 impl KernelBody {
-    /// The bodies, in the order in which they run.
-    pub fn bodies(&self) -> Vec<&FusedBody> {
-        match self {
-            KernelBody::Map(body) | KernelBody::Row(body) | KernelBody::Segmented { body, .. } => {
-                vec![body]
+    /// The kernel of one node that reads and writes whole tensors ([`NodeOp::is_whole`]). Its operands are the node's, then
+    /// its results.
+    pub fn of_node(graph: &Graph, id: NodeId) -> KernelBody {
+        let node = &graph.nodes[id];
+        match &node.op {
+            NodeOp::Call(call) => KernelBody::Opaque(OpaqueBody::new(KernelCall::new(graph, node, call))),
+            &NodeOp::Scan { monoid, axis } => {
+                KernelBody::Scan(ScanBody::new(graph, node.inputs[0], monoid, axis))
             }
-            KernelBody::Matmul(body) => vec![&body.epilogue],
-            KernelBody::Attention(body) => body.bodies().to_vec(),
-            KernelBody::Scatter(body) => vec![&body.base, &body.updates],
-            KernelBody::Scan { .. } | KernelBody::Opaque(_) | KernelBody::Loop(_) => vec![],
+            &NodeOp::Loop { trips, n_given, until, .. } => {
+                KernelBody::Loop(LoopBody::new(id, trips, node.inputs.len() - n_given, n_given, until))
+            }
+            op => crate::bug!("{op:?} has no kernel of its own"),
+        }
+    }
+
+    /// The work, whatever its kind.
+    pub fn work(&self) -> &dyn Work {
+        match self {
+            KernelBody::Map(body) | KernelBody::Row(body) => body,
+            KernelBody::Segmented(body) => body,
+            KernelBody::Matmul(body) => body,
+            KernelBody::Attention(body) => &**body,
+            KernelBody::Scatter(body) => &**body,
+            KernelBody::Scan(body) => body,
+            KernelBody::Opaque(body) => body,
+            KernelBody::Loop(body) => body,
         }
     }
 }
@@ -124,7 +111,7 @@ impl Kernel {
 
     /// Its bodies, in the order in which they run.
     pub fn bodies(&self) -> Vec<&FusedBody> {
-        self.body.bodies()
+        self.body.work().bodies()
     }
 
     /// Its operands of one usage.
@@ -139,23 +126,13 @@ impl Kernel {
 
     /// The nodes of its assertions.
     pub fn assertions(&self) -> impl Iterator<Item = NodeId> {
-        let of_trips = match &self.body {
-            KernelBody::Loop(body) => &body.checks[..],
-            _ => &[],
-        };
-        self.bodies().into_iter().flat_map(FusedBody::assertions).chain(of_trips.iter().copied())
+        let more = self.body.work().more_assertions().iter().copied();
+        self.bodies().into_iter().flat_map(FusedBody::assertions).chain(more)
     }
 
     /// Bytes of the workspace that the plan places for the kernel.
     pub fn workspace_bytes(&self) -> usize {
-        match &self.body {
-            KernelBody::Opaque(body) => body.workspace_bytes,
-            KernelBody::Loop(body) => body.workspace_bytes,
-            KernelBody::Matmul(MatmulBody { batch, m, rows: Some(rows), .. }) => {
-                8 * batch * m * rows.n_pieces * rows.state_words
-            }
-            _ => 0,
-        }
+        self.body.work().workspace_bytes()
     }
 
     /// Whether it adds floats at equal indices: a device may have a fast way to do so that keeps no order.
@@ -166,18 +143,6 @@ impl Kernel {
 
     /// `map`, `row`, `segmented map`, `matmul`, `attention`, `scatter`, `scan`, `kernel` or `loop`.
     pub fn kind(&self) -> &'static str {
-        match self.body {
-            KernelBody::Map(_) => "map",
-            // A map may compute some of its values once per row; only a reduction makes a row kernel.
-            KernelBody::Row(ref body) if !body.has_reductions() => "map",
-            KernelBody::Row(_) => "row",
-            KernelBody::Segmented { .. } => "segmented map",
-            KernelBody::Matmul(_) => "matmul",
-            KernelBody::Attention(_) => "attention",
-            KernelBody::Scatter(_) => "scatter",
-            KernelBody::Scan { .. } => "scan",
-            KernelBody::Opaque(_) => "kernel",
-            KernelBody::Loop(_) => "loop",
-        }
+        self.body.work().kind()
     }
 }

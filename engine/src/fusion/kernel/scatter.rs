@@ -1,6 +1,7 @@
 //! Scatter kernels.
 
 use super::body::{FusedBody, FusedInst, FusedOp, Reg};
+use super::work::Work;
 use crate::fusion::domain::Class;
 use crate::ir::Combine;
 
@@ -37,5 +38,27 @@ impl ScatterBody {
             }
             _ => None,
         }
+    }
+}
+
+impl Work for ScatterBody {
+    fn kind(&self) -> &'static str {
+        "scatter"
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let order = if self.in_order { ", in order" } else { "" };
+        let mut lines = vec![format!("{:?} over {:?}{order}", self.combine, self.extents)];
+        lines.extend(self.base.titled("base"));
+        lines.extend(self.updates.titled(&format!("update %{} at %{}", self.update, self.index)));
+        lines
+    }
+
+    fn bodies(&self) -> Vec<&FusedBody> {
+        vec![&self.base, &self.updates]
+    }
+
+    fn more_flops(&self) -> usize {
+        self.updates.domain.points(Class::Element)
     }
 }

@@ -8,7 +8,8 @@ use crate::fusion::domain::{Class, Domain};
 use crate::fusion::graph::FusionGraph;
 use crate::fusion::kernel::body::{FusedBody, FusedInst, FusedOp};
 use crate::fusion::kernel::operand::{Operand, Use};
-use crate::fusion::kernel::{Kernel, KernelBody, Segment};
+use crate::fusion::kernel::segmented::{Segment, SegmentedBody};
+use crate::fusion::kernel::{Kernel, KernelBody};
 use crate::fusion::order::GroupOrder;
 use crate::ir::{Literal, NodeId, Symbol};
 use indexmap::IndexMap;
@@ -124,7 +125,7 @@ fn join_segments(members: Vec<Kernel>) -> Kernel {
     let body = unstrided(FusedBody { domain: Domain::flat(longest), ..map_body(&members[0]).clone() });
     let mut nodes: Vec<NodeId> = members.iter().flat_map(|kernel| kernel.nodes.clone()).collect();
     nodes.sort_unstable();
-    let body = KernelBody::Segmented { body, segments };
+    let body = KernelBody::Segmented(SegmentedBody { body, segments });
     Kernel {
         name: String::new(),
         bytes_read: bytes_read(&body, &operands),

@@ -5,7 +5,7 @@ use super::super::loops::reduce::{Fold, Foldable, combine};
 use super::super::pool::Pool;
 use super::call::{Call, KernelLaunch};
 use super::scratch::WorkerScratch;
-use engine_core::fusion::Domain;
+use engine_core::fusion::{Domain, Operand, ScanBody};
 use engine_core::ir::{DType, Monoid};
 use std::ops::Range;
 
@@ -16,11 +16,19 @@ const COLUMNS: usize = 256;
 /// rounded.
 pub struct ScanLaunch {
     /// The operation, which finds no index.
-    pub monoid: Monoid,
+    monoid: Monoid,
     /// The rows.
-    pub domain: Domain,
+    domain: Domain,
     /// The type of the elements.
-    pub dtype: DType,
+    dtype: DType,
+}
+
+impl ScanLaunch {
+    /// A scan, ready to run.
+    pub fn new(body: &ScanBody, operands: &[Operand]) -> ScanLaunch {
+        let ScanBody { monoid, domain } = *body;
+        ScanLaunch { monoid, domain, dtype: operands[0].ty.dtype }
+    }
 }
 
 impl KernelLaunch for ScanLaunch {

@@ -7,7 +7,7 @@ use super::call::{Call, KernelLaunch};
 use super::cut::{CHUNK, map_block};
 use super::scratch::{LaunchSize, WorkerScratch};
 use crate::device::DeviceError;
-use engine_core::fusion::{FusedBody, Segment};
+use engine_core::fusion::{Segment, SegmentedBody};
 
 /// A segmented map, ready to run: one program, with uniform values and buffers for each segment.
 pub struct SegmentLaunch {
@@ -60,11 +60,8 @@ impl SegmentLaunch {
     ///
     /// # Errors
     /// If memory does not suffice.
-    pub fn new(
-        body: &FusedBody,
-        segments: &[Segment],
-        sharing: &[Sharing],
-    ) -> Result<SegmentLaunch, DeviceError> {
+    pub fn new(segmented: &SegmentedBody, sharing: &[Sharing]) -> Result<SegmentLaunch, DeviceError> {
+        let SegmentedBody { body, segments } = segmented;
         let n_slots = segments.first().map_or(0, |segment| segment.operands.len());
         let sharing: Vec<Sharing> = (0..n_slots).map(|slot| slot_sharing(segments, sharing, slot)).collect();
         let layout =

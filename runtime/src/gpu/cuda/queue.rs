@@ -11,27 +11,17 @@ use super::steps::{StepEvents, enqueue};
 use super::streams::{PlanStream, PlanStreams};
 use crate::device::{Arrival, DeviceError, RunError};
 use crate::gpu::api::{Gpu, GpuProgram};
+use crate::gpu::graph_lengths::GraphLengths;
 use crate::gpu::queue::{Launches, Queue};
 use crate::gpu::source::Source;
 use cudarc::driver::CudaGraph;
 use cudarc::driver::result::{self, launch_kernel};
 use cudarc::driver::sys::CUstream;
 use engine_core::codegen::ASSERTION_WORDS;
-use engine_core::fusion::{Operand, Use};
-use engine_core::plan::{Place, Plan};
+use engine_core::plan::Plan;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The largest numbers of steps per graph. Longer graphs amortize the gap between two graph launches, which is long
-/// compared with a short kernel. The rest of a run may become a graph of its own.
-const MOST_STEPS: [usize; 3] = [1, 16, 320];
-/// The largest number of launches in a graph of several steps. With more launches, the gap is negligible and
-/// instantiating the graph is not.
-const MOST_STARTS: usize = 1000;
-/// Instantiating a graph takes up to milliseconds. The saved gaps repay that after so many launches.
-const TIMES_TO_PAY: usize = 16;
 
 /// The streams of a plan and its graphs.
 pub struct CudaQueue {
@@ -42,10 +32,7 @@ pub struct CudaQueue {
     done: Vec<Option<Event>>,
     /// By number of steps: graphs, captured on demand. A changed binding discards them.
     graphs: HashMap<usize, CudaGraph>,
-    /// The graph lengths in ascending order; equal where steps are too long for longer graphs.
-    lengths: [usize; 3],
-    /// By number of steps: how many times a graph of that length could have been launched.
-    wanted: HashMap<usize, usize>,
+    lengths: GraphLengths,
     /// Whether a step has run, so that the libraries have loaded their code.
     is_warm: bool,
     /// Writes step numbers. The arguments of captured kernels are fixed, so each step of the longest graph has its own
@@ -78,8 +65,7 @@ impl Queue<Context> for CudaQueue {
             events: events.collect::<Result<_, _>>()?,
             done: done.collect::<Result<_, DeviceError>>()?,
             graphs: HashMap::new(),
-            lengths: lengths(programs.iter().map(GpuProgram::<Context>::n_starts).sum()),
-            wanted: HashMap::new(),
+            lengths: GraphLengths::new(programs.iter().map(GpuProgram::<Context>::n_starts).sum()),
             is_warm: false,
             number_steps: number_steps(context)?,
             numbered: None,
@@ -89,12 +75,12 @@ impl Queue<Context> for CudaQueue {
     }
 
     fn most_steps(&self) -> usize {
-        self.lengths[2]
+        self.lengths.most()
     }
 
     fn rebind(&mut self) {
         self.graphs.clear();
-        self.wanted.clear();
+        self.lengths.forget();
     }
 
     fn wait_for(&mut self, arrival: &Arrival) -> Result<(), DeviceError> {
@@ -157,7 +143,7 @@ impl CudaQueue {
         }
         let (mut start, mut first, mut more) = (launches.memory.steps().start(), first, more);
         let mut arguments = [(&raw mut start).cast(), (&raw mut first).cast(), (&raw mut more).cast()];
-        let (one, threads) = ((1, 1, 1), (self.lengths[2] as u32, 1, 1));
+        let (one, threads) = ((1, 1, 1), (self.lengths.most() as u32, 1, 1));
         // SAFETY: the arguments are those of `NUMBER_STEPS`, in which each thread writes one of the numbers.
         let launched = unsafe {
             launch_kernel(self.number_steps.handle, one, threads, 0, self.stream(), &mut arguments)
@@ -218,7 +204,7 @@ impl CudaQueue {
             self.numbered = Some(next);
             n_left -= 1;
         }
-        for n in self.lengths_of(n_left) {
+        for n in self.lengths.of_run(n_left) {
             self.number_from(launches, next)?;
             self.numbered = None;
             self.replay(launches, n)?;
@@ -226,26 +212,6 @@ impl CudaQueue {
             self.numbered = Some(next);
         }
         Ok(())
-    }
-
-    /// The lengths of the graphs that together run `n_steps` steps.
-    fn lengths_of(&mut self, n_steps: usize) -> Vec<usize> {
-        let [one, some, many] = self.lengths;
-        if some == one {
-            return vec![one; n_steps];
-        }
-        let n_many = if many > some && self.pays(many, n_steps / many) { n_steps / many } else { 0 };
-        let rest = n_steps - n_many * many;
-        let (n_some, rest) = (rest / some, rest % some);
-        let last = if rest > one && self.pays(rest, 1) { vec![rest] } else { vec![one; rest] };
-        [vec![many; n_many], vec![some; n_some], last].concat()
-    }
-
-    /// Whether a graph of `n_steps`, launched `n_times` now, repays its instantiation.
-    fn pays(&mut self, n_steps: usize, n_times: usize) -> bool {
-        let wanted = self.wanted.entry(n_steps).or_default();
-        *wanted += n_times;
-        *wanted > TIMES_TO_PAY
     }
 
     fn replay(&mut self, launches: &Launches<Context>, n_steps: usize) -> Result<(), DeviceError> {
@@ -280,7 +246,7 @@ impl CudaQueue {
         self.number_from(launches, step)?;
         for (number, seconds) in seconds.iter_mut().enumerate() {
             let enqueue = || self.enqueue_launch(launches, number, 0, self.streams.stream(0));
-            if *seconds < SHORT_SECONDS && !writes_over_integers(&launches.plan, number) {
+            if *seconds < SHORT_SECONDS && launches.can_repeat(number) {
                 *seconds = clock::seconds(self.streams.main(), enqueue)?;
             } else {
                 let _excluded = exclude_captures();
@@ -291,23 +257,6 @@ impl CudaQueue {
     }
 }
 
-/// Whether a launch overwrites integers that it reads, so that a repetition would read invalid indices.
-fn writes_over_integers(plan: &Plan, number: usize) -> bool {
-    let launch = &plan.launches[number];
-    let operands = &plan.kernels[launch.kernel].operands;
-    let ranges = |is_wanted: &dyn Fn(&Operand) -> bool| -> Vec<Range<usize>> {
-        let wanted = launch.buffers.iter().zip(operands).filter(|(_, operand)| is_wanted(operand));
-        let ranges = wanted.filter_map(|(&id, operand)| match plan.buffers[id].place {
-            Place::Arena(start) => Some(start..start + operand.ty.bytes()),
-            Place::Input(_) => None,
-        });
-        ranges.collect()
-    };
-    let written = ranges(&|operand| operand.usage == Use::Write);
-    let integers = ranges(&|operand| operand.usage == Use::Read && !operand.ty.dtype.is_float());
-    integers.iter().any(|read| written.iter().any(|to| to.start < read.end && read.start < to.end))
-}
-
 /// The shortest time that events around a launch measure accurately.
 const SHORT_SECONDS: f64 = 200e-6;
 
@@ -316,16 +265,6 @@ impl Drop for CudaQueue {
         // Memory must not be freed while a kernel runs. A failure was reported by the run that it belongs to.
         let _ = self.streams.main().synchronize();
     }
-}
-
-/// The lengths of graphs of steps with `n_starts` launches each. Each length is a multiple of the one before.
-fn lengths(n_starts: usize) -> [usize; 3] {
-    let [one, some, many] = MOST_STEPS;
-    if n_starts > MOST_STARTS {
-        return [one; 3];
-    }
-    let fitting = MOST_STARTS / n_starts.max(1) / some * some;
-    [one, some, fitting.clamp(some, many)]
 }
 
 /// The kernel that numbers steps.
@@ -342,17 +281,3 @@ extern "C" __global__ void number_steps(unsigned int* steps, unsigned int first,
     steps[threadIdx.x] = before + more;
 }
 "#;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_with_fewer_launches_get_longer_graphs() {
-        let found: Vec<_> = [1, 2, 9, 31, 62, 63, 1000, 1001].into_iter().map(lengths).collect();
-        let of_one = [1, 16, 16];
-        let expected =
-            [[1, 16, 320], [1, 16, 320], [1, 16, 96], [1, 16, 32], of_one, of_one, of_one, [1, 1, 1]];
-        assert_eq!(found, expected);
-    }
-}

@@ -3,10 +3,10 @@
 use super::context::Context;
 use super::dispatch::Dispatches;
 use super::memory::WgpuMemory;
-use super::submission::fitting;
 use super::timestamps::Timestamps;
 use crate::device::DeviceError;
 use crate::gpu::api::{GpuProgram, Located};
+use crate::gpu::submission::fitting;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,11 +4,11 @@
 //! arena, and a step is a list of dispatches with fixed bind groups. The modules, from the lowest layer to the highest:
 //!
 //! - `adapter` finds GPUs, `errors` catches errors of calls, `pipeline` and `pipeline_cache` hold compiled kernels.
-//! - `context` owns an open GPU, `memory` owns its buffers, `compile` turns kernels into pipelines.
+//! - `context` owns an open GPU, `memory` owns its buffers, `compile` turns texts of kernels into pipelines.
 //! - `probe` tests behaviour that WGSL does not guarantee, and `open` opens a GPU with its model.
 //! - `dispatch` binds the arguments of kernels.
 //! - `timestamps` measures compute passes, and `clock` times programs with them.
-//! - `submission` limits the length of queue submissions, `queue` runs the steps of a plan.
+//! - `queue` runs the steps of a plan.
 
 mod adapter;
 mod clock;
@@ -22,7 +22,6 @@ mod pipeline;
 mod pipeline_cache;
 mod probe;
 mod queue;
-mod submission;
 mod timestamps;
 
 #[cfg(test)]
@@ -33,15 +32,13 @@ use super::api::{Gpu, GpuProgram, GpuState, Located, Matmul};
 use super::prepared::Work;
 use super::queue::PlanGpu;
 use super::source::Source;
+pub use super::wgsl::{text, texts};
 use crate::device::{DeviceError, DeviceKind};
-use crate::panics::caught;
 pub use adapter::Adapter;
 use context::Context;
-use engine_core::codegen::{CodegenError, KernelSpec};
-use engine_core::device_model::DeviceModel;
-use engine_core::fusion::Kernel;
+use engine_core::codegen::KernelSpec;
 use engine_core::plan::ALIGNMENT;
-use engine_core::program::matrix_units_wgsl as wgsl;
+use engine_core::program::matrix_units_wgsl;
 use engine_core::program::{Capability, MatmulCall, Multiplier, Place};
 use memory::WgpuMemory;
 use open::{Request, open};
@@ -50,23 +47,6 @@ use pipeline_cache::PipelineFiles;
 use queue::WgpuQueue;
 use std::convert::Infallible;
 use std::sync::Arc;
-
-/// The WGSL of a kernel's launches for a typical desktop GPU. Needs no GPU.
-///
-/// # Errors
-/// If the kernel uses an operation that such a GPU or WGSL lacks.
-pub fn texts(kernel: &Kernel) -> Result<Vec<String>, CodegenError> {
-    KernelSpec::launches(kernel, DeviceModel::DESKTOP)?.iter().map(text).collect()
-}
-
-/// The WGSL of a launch for its target GPU. Needs no GPU.
-///
-/// # Errors
-/// If the kernel uses an operation that the target or WGSL lacks.
-pub fn text(fused: &KernelSpec) -> Result<String, CodegenError> {
-    let made = caught(|| compile::text(fused)).map_err(CodegenError::Compiler)?;
-    made.map(|source| source.text)
-}
 
 /// A GPU through wgpu.
 pub type WgpuDevice = GpuDevice<Context>;
@@ -138,11 +118,11 @@ impl Gpu for Context {
     fn matmul(self: &Arc<Self>, call: &MatmulCall) -> Result<Option<Matmul<Infallible>>, DeviceError> {
         let Multiplier::MatrixUnits(block) = call.multiplier else { return Ok(None) };
         let grid = block.grid([call.batch, call.m, call.n]);
-        let made = wgsl::text(&block, call);
+        let made = matrix_units_wgsl::text(&block, call);
         Ok(made.map(|(text, shared_bytes)| {
             let source = Source {
                 text,
-                entry: wgsl::ENTRY.to_string(),
+                entry: matrix_units_wgsl::ENTRY.to_string(),
                 n_buffers: 3,
                 maps: vec![],
                 shared_bytes,

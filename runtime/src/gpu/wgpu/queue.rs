@@ -3,11 +3,11 @@
 use super::context::Context;
 use super::dispatch::{Dispatches, HostLoop};
 use super::memory::Staging;
-use super::submission::{MOST_STEPS, Portion};
 use super::timestamps::{MOST_PASSES, Timestamps};
 use crate::device::{DeviceError, RunError};
 use crate::gpu::api::{GpuMemory, GpuProgram, Located};
 use crate::gpu::queue::{Launches, Queue};
+use crate::gpu::submission::{MOST_STEPS, Portion};
 use engine_core::codegen::ASSERTION_WORDS;
 use engine_core::ir::InputKind;
 use engine_core::plan::{ALIGNMENT, Place as Home, Plan};

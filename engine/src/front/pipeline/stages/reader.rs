@@ -159,8 +159,18 @@ impl StageReader<'_> {
         match self.scope.names.get(path) {
             Some(Meaning::Value(value)) => Some(*value),
             Some(_) => None,
-            None => self.pipeline.graph.find(path),
+            None => self.pipeline.graph.find(path).filter(|_| self.expression_of(path).is_none()),
         }
+    }
+
+    /// The node of which a name is a part without a name in the file, as in `h.1`. The calls of a repeated layer are
+    /// numbered from 0, the parts of an expression from 1.
+    fn expression_of<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let (whole, number) = path.rsplit_once('.')?;
+        let is_number = number.bytes().all(|digit| digit.is_ascii_digit());
+        let graph = &self.pipeline.graph;
+        let is_part = is_number && graph.find(path).is_some() && graph.find(&format!("{whole}.0")).is_none();
+        is_part.then_some(whole)
     }
 
     pub(super) fn value(&mut self, value: &Ron) -> Option<Value> {
@@ -181,10 +191,13 @@ impl StageReader<'_> {
     fn unknown_node(&mut self, word: &Spanned<&str>) {
         let near = nearest(word.value, self.scope.names.keys().map(|name| &**name));
         let is_expression = !word.value.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-        let help = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if is_expression => "give the expression a name under `nodes`, and name it here".to_owned(),
-            None => "a stage names nodes of the graph".to_owned(),
+        let help = match (self.expression_of(word.value), near) {
+            (Some(whole), _) => format!("it is a part of `{whole}`; give that part a name under `nodes`"),
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) if is_expression => {
+                "give the expression a name under `nodes`, and name it here".to_owned()
+            }
+            (None, None) => "a stage names nodes of the graph".to_owned(),
         };
         let shown = crate::text::lex::shorten(word.value);
         self.diags.error(Code::E0101, word.span, format!("no node is called `{shown}`")).help(help);

@@ -229,6 +229,23 @@ fn faulty_stages() {
     );
 }
 
+/// The parts of an expression have names in printed graphs alone. Calls of a repeated layer can be named.
+#[test]
+fn a_part_of_an_expression_is_no_output() {
+    let file = |outputs: &str| {
+        format!(
+            r#"(
+    functions: {{"Twice": (inputs: {{"x": "f32[N]"}}, output: "x + relu(x)")}},
+    inputs: {{"x": "f32[4]"}},
+    nodes: {{"h": "relu(x * 2.0)", "y": "Twice(h, repeat=3)"}},
+    stages: {{"go": Run(outputs: ["y", {outputs}])}},
+)"#
+        )
+    };
+    check_faults(&file(r#""y.0", "y.1""#), expect![""]);
+    check_faults(&file(r#""h.2", "y.1.1", "y.5""#), expect![""]);
+}
+
 /// State that a stage writes and nothing reads is told as such; state that a node reads, or an output shows, is used.
 #[test]
 fn state_that_is_only_written_is_told_as_that() {

@@ -195,7 +195,7 @@ fn a_kernel_beyond_the_workgroup_memory_is_named() {
     let Some(gpu) = gpu_within(limits) else { return };
     let kernel = matmul(DType::F32, [128, 128, 128]);
     let fused = KernelSpec::launches(&kernel, DeviceModel::WEBGPU).unwrap().remove(0);
-    let shared = compile::text(&fused).unwrap().shared_bytes;
+    let shared = crate::gpu::wgsl::source(&fused).unwrap().shared_bytes;
     let error = compile::source(&gpu.gpu, "product y", &fused).map(drop).unwrap_err().to_string();
     let name = &gpu.gpu.state.name;
     let message = format!(

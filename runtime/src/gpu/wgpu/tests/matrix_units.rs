@@ -29,7 +29,7 @@ fn matmuls_on_matrix_units_are_valid_wgsl() {
             multiplier: Multiplier::Library,
         };
         for block in BLOCKS {
-            let (text, shared_bytes) = wgsl::text(&block, &call).unwrap();
+            let (text, shared_bytes) = matrix_units_wgsl::text(&block, &call).unwrap();
             let options =
                 naga::front::wgsl::Options { parse_doc_comments: false, capabilities: Capabilities::all() };
             let module = naga::front::wgsl::Frontend::new_with_options(options).parse(&text);
