@@ -9,10 +9,10 @@ pub mod row_fold;
 pub mod scatter;
 
 use super::domain::Domain;
-use crate::ir::{Combine, Literal, Monoid, NodeId};
+use crate::ir::{Combine, Literal, Monoid, NodeId, Value};
 use crate::op::KernelCall;
 use attention::AttentionBody;
-use body::FusedBody;
+use body::{FusedBody, FusedOp};
 use loops::LoopBody;
 use matmul::MatmulBody;
 use operand::{Operand, Use};
@@ -144,6 +144,20 @@ impl Kernel {
             _ => &[],
         };
         self.bodies().into_iter().flat_map(FusedBody::assertions).chain(of_trips.iter().copied())
+    }
+
+    /// Whether it writes rows in place, whose number it computes.
+    pub fn writes_rows(&self) -> bool {
+        self.bodies().into_iter().any(FusedBody::writes_rows)
+    }
+
+    /// Whether it writes a row of a value in place.
+    pub fn writes_rows_of(&self, value: &Value) -> bool {
+        let mut insts = self.bodies().into_iter().flat_map(|body| &body.insts);
+        insts.any(|inst| match inst.op {
+            FusedOp::Store { operand, index: Some(_), .. } => self.operands[operand].value == *value,
+            _ => false,
+        })
     }
 
     /// Bytes of the workspace that the plan places for the kernel.
