@@ -5,10 +5,10 @@
 use engine::Engine;
 use engine::core::bind::MOST_UNROLLED;
 use engine::core::compile::{Options, compile};
-use engine::core::ir::{Node, NodeOp};
+use engine::core::ir::{Keep, Node, NodeOp};
 use engine::core::pipeline::RunStage;
 use engine::core::stage;
-use engine::runtime::device::{Device, DeviceKind};
+use engine::runtime::device::Device;
 use engine::runtime::session::{Report, SessionError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -123,8 +123,10 @@ fn a_longer_loop_has_no_more_kernels() {
     let (short, long) = (compiled(MOST_UNROLLED + 1), compiled(100_000));
     assert_eq!(short.all_kernels().len(), long.all_kernels().len());
     assert_eq!(short.plan.loops.len(), 2);
-    let rows = short.all_kernels().iter().filter(|(kernel, _)| kernel.kind() == "scatter").count();
-    assert_eq!(rows, 3, "a trip writes its rows, not whole stacks");
+    let kernels = short.all_kernels();
+    assert!(kernels.iter().all(|(kernel, _)| kernel.kind() != "scatter"), "no row has a kernel of its own");
+    let rows = kernels.iter().filter(|(kernel, _)| kernel.writes_rows()).count();
+    assert_eq!(rows, 2, "the kernel that computes the states of a trip writes its rows");
     assert!(
         long.kernels_text().contains("\n  100000 trips, 2 values carried, 2 given\n"),
         "{}",
@@ -290,30 +292,54 @@ fn a_loop_of_unknown_length_has_no_gradient() {
     assert!(Engine::new().read("detached.ron", &text.replace("* y\"", "* (w + detach(y))\"")).is_ok());
 }
 
+/// A recurrent network over a sequence of 150 positions, with a layer NET.
+const LAYERED: &str = r#"(
+    seed: 3,
+    data: {"r": (source: "numbers", n_train: 64)},
+    inputs: {"n": (type: "i32[B]", from: "r.number")},
+    layers: {"net": "NET", "head": "Linear(width=1)"},
+    nodes: {
+        "t": "cast(arange(stop=300), dtype=f32)",
+        "x": "reshape(sin(reshape(cast(n, dtype=f32), shape=[B, 1]) * 0.1 + t * 0.3), shape=[B, 150, 2])",
+        "p": "head(select(net(x), axis=1, index=-1))",
+        "loss": "mean((reshape(p, shape=[B]) - sin(cast(n, dtype=f32) * 0.1)) ** 2.0)",
+    },
+    stages: {"fit": Train(data: "r.train", batch: 16, epochs: EPOCHS, loss: "loss", optimizer: Adam(lr: 2e-2))},
+)"#;
+
+fn layered_losses((net, epochs): (&str, &str), device: (Arc<dyn Device>, bool)) -> Vec<f64> {
+    let text = LAYERED.replace("NET", net).replace("EPOCHS", epochs);
+    let report = run_on(&text, device).unwrap();
+    report.stages[0].epochs.iter().map(|epoch| epoch.train_loss).collect()
+}
+
 /// A recurrent network over a sequence that is a loop learns, with equal losses on all devices.
 #[test]
 fn a_network_with_a_loop_learns() {
-    let text = r#"(
-        seed: 3,
-        data: {"r": (source: "numbers", n_train: 64)},
-        inputs: {"n": (type: "i32[B]", from: "r.number")},
-        layers: {"net": "GRU(width=6)", "head": "Linear(width=1)"},
-        nodes: {
-            "t": "cast(arange(stop=300), dtype=f32)",
-            "x": "reshape(sin(reshape(cast(n, dtype=f32), shape=[B, 1]) * 0.1 + t * 0.3), shape=[B, 150, 2])",
-            "p": "head(select(net(x), axis=1, index=-1))",
-            "loss": "mean((reshape(p, shape=[B]) - sin(cast(n, dtype=f32) * 0.1)) ** 2.0)",
-        },
-        stages: {"fit": Train(data: "r.train", batch: 16, epochs: EPOCHS, loss: "loss", optimizer: Adam(lr: 2e-2))},
-    )"#;
-    let losses = |device, epochs: &str| -> Vec<f64> {
-        let report = run_on(&text.replace("EPOCHS", epochs), device).unwrap();
-        report.stages[0].epochs.iter().map(|epoch| epoch.train_loss).collect()
-    };
-    let long = losses((present::cpu(2), true), "12");
+    let long = layered_losses(("GRU(width=6)", "12"), (present::cpu(2), true));
     assert!(long[11] < 0.1 * long[0], "{long:?}");
     for device in devices() {
-        assert_close(&losses(device, "1"), &long[..1]);
+        assert_close(&layered_losses(("GRU(width=6)", "1"), device), &long[..1]);
+    }
+}
+
+/// The layers hand `keep` on, which changes no loss.
+#[test]
+fn layers_keep_less() {
+    for layer in ["GRU", "LSTM"] {
+        let kept = layered_losses((&format!("{layer}(width=6)"), "1"), devices().remove(0));
+        for device in devices() {
+            let less = layered_losses((&format!("{layer}(width=6, keep=sqrt)"), "1"), device);
+            assert_close(&less, &kept);
+        }
+        for (word, keep) in [("all", Keep::All), ("sqrt", Keep::Sqrt)] {
+            let text =
+                LAYERED.replace("NET", &format!("{layer}(width=6, keep={word})")).replace("EPOCHS", "1");
+            let program = Engine::new().read("loop.ron", &text).unwrap();
+            let is_it =
+                |node: &Node| matches!(node.op, NodeOp::Loop { trips: 150, keep: kept, .. } if kept == keep);
+            assert!(program.graph.nodes.iter().any(is_it), "{layer} keeps {word}");
+        }
     }
 }
 
@@ -393,11 +419,12 @@ fn a_loop_that_keeps_less_learns_the_same() {
 }
 
 #[test]
-fn hoisting_changes_no_loss() {
+fn hoisting_and_written_rows_change_no_loss() {
     for device in devices() {
-        let [with, without] =
-            [&[][..], &["hoist-from-loops"]].map(|off| losses((131, "", ""), device.clone(), off));
-        assert_close(&with, &without);
+        let [with, hoisted, scattered] = [&[][..], &["hoist-from-loops"], &["row-writes"]]
+            .map(|off| losses((131, "", ""), device.clone(), off));
+        assert_close(&with, &hoisted);
+        assert_close(&with, &scattered);
     }
 }
 
@@ -415,19 +442,24 @@ fn mixed_precision_enters_loops() {
     }
 }
 
-/// A loop of minutes stops soon after the session is cancelled.
+/// A loop of minutes stops soon after the session is cancelled, in the second step too, which CUDA replays as a graph.
 #[test]
 fn a_long_loop_can_be_cancelled() {
     let text = r#"(
-        functions: {"f": (inputs: ["h"], nodes: {"y": "sin(h) + 1e-3"}, outputs: {"h": "y", "done": "amax(y) > 9.0"})},
-        nodes: {"y": "f(zeros(shape=[1000]), until=done, most=2000000000)"},
-        stages: {"go": Run(outputs: ["y"])},
+        params: {"late": (type: "f32[]", init: FIRST, state: true)},
+        functions: {"f": (
+            inputs: ["h", "limit"],
+            nodes: {"y": "sin(h) + 1e-3"},
+            outputs: {"h": "y", "done": "amax(y) > limit"},
+        )},
+        nodes: {"y": "f(zeros(shape=[1000]), late * 9.0, until=done, most=2000000000)", "next": "late * 0.0 + 1.0"},
+        stages: {"go": Run(state: {"late": "next"}, steps: 2, outputs: ["y"])},
     )"#;
-    for (device, fuse) in devices() {
-        if device.info().kind == DeviceKind::Cuda {
-            continue;
-        }
-        let mut session = offline::session(text, device, Options { fuse, ..Options::default() });
+    for ((device, fuse), first) in
+        devices().into_iter().flat_map(|device| [(device.clone(), "1"), (device, "0")])
+    {
+        let text = text.replace("FIRST", first);
+        let mut session = offline::session(&text, device, Options { fuse, ..Options::default() });
         let flag = session.cancel_flag();
         let start = Instant::now();
         let waiting = std::thread::spawn(move || {
@@ -438,5 +470,24 @@ fn a_long_loop_can_be_cancelled() {
         waiting.join().unwrap();
         assert!(matches!(error, SessionError::Interrupted { checkpoint: None }), "{error}");
         assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    }
+}
+
+/// A failed check ends a loop that has no other end.
+#[test]
+fn a_failed_check_ends_a_loop() {
+    let text = r#"(
+        params: {"table": (type: "f32[140]", init: 1.0)},
+        functions: {"f": (
+            inputs: ["i", "table"],
+            nodes: {"row": "index_select(table, reshape(i, shape=[1]), axis=0)"},
+            outputs: {"i": "i + 1", "done": "sum(row) < 0.0"},
+        )},
+        nodes: {"y": "f(zeros(shape=[], dtype=i32), table, until=done, most=2000000000)"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#;
+    for device in devices() {
+        let error = run_on(text, device).err().unwrap().to_string();
+        assert!(error.contains("140"), "{error}");
     }
 }

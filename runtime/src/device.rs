@@ -119,7 +119,7 @@ pub trait Executable: Send {
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError>;
 
     /// Lets a flag end later runs between two trips of a loop, with [`RunError::Cancelled`]. States may then hold a part of a
-    /// step. Without such an end, a loop runs as long as it takes, as on CUDA.
+    /// step. On CUDA, a loop that is captured trip by trip runs to its end.
     fn cancel_by(&mut self, _flag: Arc<AtomicBool>) {}
 
     /// The submission time of the last run in seconds: host time until all work was enqueued. `None` on the CPU.

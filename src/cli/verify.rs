@@ -79,6 +79,9 @@ fn check_plan(compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Histogram
 
 /// Runs a kernel by itself and compares its results. The fault of a wrong kernel names its smallest wrong part.
 fn check(kernel: &Kernel, compiled: &Compiled, device: &Arc<dyn Device>) -> Result<Histogram, Fault> {
+    if kernel.writes_rows() {
+        return Err(Fault::Unsupported("it writes a row of a state in place".to_string()));
+    }
     let Some((sources, results)) = edges_of(kernel, &compiled.simplified) else {
         return Err(Fault::Unsupported("it copies a state".to_string()));
     };

@@ -259,6 +259,8 @@ fn sequences_may_be_recomputed() {
     let kept = read("gru_stacked");
     let again = edited(&kept, &[("repeat=2)", "repeat=2, recompute=true)")]);
     expect_near("losses", &train(&again).0, &train(&kept).0, 1e-5);
+    let less = edited(&kept, &[("repeat=2)", "repeat=2, keep=sqrt)")]);
+    expect_near("losses", &train(&less).0, &train(&kept).0, 1e-5);
 }
 
 // ---- Faults.
@@ -280,6 +282,7 @@ fn calls_over_sequences_and_precisions_are_checked() {
     );
     refused(&replaced(r#""rnn": "GRU(x, width=8, over=time)""#), "`over` must be a whole number");
     refused(&replaced(r#""rnn": "GRU(x, width=8, recompute=3)""#), "`recompute` must be `true` or `false`");
+    refused(&replaced(r#""rnn": "GRU(x, width=8, keep=some)""#), "`keep` must be `all` or `sqrt`");
     refused(&replaced(r#""rnn": "GRU(x, width=8, over=1)""#), "`over` needs a sequence as operand 2");
     refused(
         &replaced(

@@ -93,7 +93,7 @@ impl Sketch {
         let FusedInst { dtype, class, .. } = self.body.insts[value];
         let n = self.body.domain.points(class);
         let operand = self.operand(dtype, n, Use::Write);
-        self.push(FusedOp::Store { operand, access: Access::dense(&[n]), value }, dtype, class);
+        self.push(FusedOp::Store { operand, access: Access::dense(&[n]), value, index: None }, dtype, class);
     }
 
     fn map(self) -> Kernel {

@@ -105,7 +105,12 @@ impl CostModel {
     /// Whether an epilogue over so many points is worth so many loads of tensors of the result's size, besides the
     /// accumulator. A small result is launch-bound, so any number of loads pays.
     pub fn epilogue_pays(&self, n_reads: usize, n_points: usize) -> bool {
-        n_reads <= self.epilogue_reads || n_points <= self.launch_bound_elements
+        n_reads <= self.epilogue_reads || self.is_launch_bound(n_points)
+    }
+
+    /// Whether a launch takes longer than a load or a store of so many elements of a matmul's result.
+    pub fn is_launch_bound(&self, n_points: usize) -> bool {
+        n_points <= self.launch_bound_elements
     }
 
     /// Whether a matmul should pass rows of such a length to a row reduction instead of storing them.

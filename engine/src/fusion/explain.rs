@@ -2,9 +2,11 @@
 
 use super::graph::Edge;
 use super::groups::{FusionGroups, Kind};
+use super::kernel::Kernel;
 use super::legality::{self, OTHER_USERS};
 use super::passes::PASSES;
 use crate::ir::{NodeId, Value};
+use std::collections::HashMap;
 
 /// The reason why two kernels are not one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,17 +19,25 @@ pub struct NotFused {
     pub reason: String,
 }
 
-/// Every edge between two kernels, with its reason.
-pub fn not_fused(groups: &FusionGroups) -> Vec<NotFused> {
+/// Every edge between two kernels, with its reason. Some groups have become one of the kernels.
+pub fn not_fused(groups: &FusionGroups, kernels: &[Kernel]) -> Vec<NotFused> {
     let mut edges: Vec<NotFused> = vec![];
+    let mut kernel_of: HashMap<NodeId, usize> = HashMap::new();
+    for (id, kernel) in kernels.iter().enumerate() {
+        kernel_of.extend(kernel.nodes.iter().map(|&node| (node, id)));
+    }
     for node in 0..groups.group_of.len() {
         let Some(to) = groups.group_of[node] else { continue };
         let first = edges.len();
         for edge in &groups.graph.edges[node] {
             let producer = edge.producer.node;
             let Some(from) = groups.group_of[producer] else { continue };
-            let is_fused =
-                from == to || is_read_through(groups, producer, to) || groups.is_duplicated(producer, node);
+            let is_one_kernel =
+                kernel_of.contains_key(&node) && kernel_of.get(&producer) == kernel_of.get(&node);
+            let is_fused = is_one_kernel
+                || from == to
+                || is_read_through(groups, producer, to)
+                || groups.is_duplicated(producer, node);
             if !is_fused && edges[first..].iter().all(|known| known.from != edge.producer) {
                 edges.push(explain(groups, edge, node, from, to));
             }

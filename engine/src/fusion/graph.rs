@@ -117,13 +117,22 @@ impl<'g> FusionGraph<'g> {
                     }
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
                     // A kernel that writes state has no assertions.
-                    NodeOp::Scatter { .. } if self.state[id] => !self.is_recomputed(input.node),
+                    NodeOp::Scatter { .. } if self.state[id] => {
+                        !self.is_recomputed(input.node) || operand == 1 && !self.checks(input.node)
+                    }
                     op if op.is_whole() => self.dense(input).is_some(),
                     _ => true,
                 };
                 self.materialized[input.node] |= !fits || self.crosses_no_fuse(id, input);
             }
         }
+    }
+
+    /// Whether computing a node from what is in memory checks anything.
+    fn checks(&self, node: NodeId) -> bool {
+        let mut inputs = self.ir.nodes[node].inputs.iter();
+        matches!(self.op(node), NodeOp::Check(_))
+            || inputs.any(|input| self.is_recomputed(input.node) && self.checks(input.node))
     }
 
     /// Materializes the smallest value that the operand of a product repeats, if the product can then read it: an image

@@ -62,6 +62,7 @@ pub fn fuse_with(graph: &Graph, settings: &Settings) -> Fused {
         }
     }
     let kernels = build::kernels(&groups);
-    let kernels = passes.iter().fold(kernels, |kernels, pass| pass.join_kernels(&graph, kernels));
-    Fused { kernels: build::sequence::finish(&graph, kernels), not_fused: explain::not_fused(&groups) }
+    let join = |kernels, pass: &&&dyn FusionPass| pass.join_kernels(&graph, settings, kernels);
+    let kernels = build::sequence::finish(&graph, passes.iter().fold(kernels, join));
+    Fused { not_fused: explain::not_fused(&groups, &kernels), kernels }
 }

@@ -5,7 +5,7 @@
 use super::cost::CostModel;
 use super::kernel::row_fold::RowConsumer;
 use crate::device_model::{DeviceModel, RowFolds};
-use crate::ir::NodeId;
+use crate::ir::{DType, NodeId};
 
 /// How far fusion goes.
 #[derive(Clone, Debug)]
@@ -69,6 +69,11 @@ impl Settings {
             RowFolds::Any => true,
             RowFolds::Blocks => consumer.has_block_fold(&self.device),
         }
+    }
+
+    /// Whether elements of a type lie several to a word, which threads would share at the ends of a row.
+    pub fn packs(&self, dtype: DType) -> bool {
+        self.device.lanes(dtype) > 1
     }
 
     /// Most rows of a scatter into state that checks its own indices.

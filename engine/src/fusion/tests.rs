@@ -2,6 +2,7 @@
 //! Plans of small graphs, as text.
 
 mod attention;
+mod row_writes;
 mod scatter;
 
 use super::*;

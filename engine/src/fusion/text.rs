@@ -41,7 +41,10 @@ impl fmt::Display for FusedBody {
         writeln!(f, "points [{}, {}, {}]", self.domain.outer, self.domain.row, self.domain.inner)?;
         for (reg, inst) in self.insts.iter().enumerate() {
             match &inst.op {
-                FusedOp::Store { operand, access, value } => writeln!(f, "@{operand}{access} = %{value}")?,
+                FusedOp::Store { operand, access, value, index } => {
+                    let index = index.map(|(reg, stride)| format!(" + %{reg}*{stride}")).unwrap_or_default();
+                    writeln!(f, "@{operand}{access}{index} = %{value}")?
+                }
                 FusedOp::Fold { value } => writeln!(f, "fold %{value}")?,
                 _ => writeln!(f, "%{reg}: {} {} = {}", inst.dtype, class_name(inst), OpText(&inst.op))?,
             }

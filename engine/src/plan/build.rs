@@ -173,7 +173,7 @@ impl Planner<'_> {
         let (dtype, class) = (ty.dtype, Class::Element);
         let access = Access::strided(&[n_points], &[1]);
         let load = FusedOp::Load { operand: 0, access: access.clone(), index: None };
-        let store = FusedOp::Store { operand: 1, access, value: 0 };
+        let store = FusedOp::Store { operand: 1, access, value: 0, index: None };
         let insts = [load, store].map(|op| FusedInst { op, dtype, class }).to_vec();
         let operand = |value: Value, usage: Use| Operand { value, ty: ty.clone(), usage };
         Kernel {

@@ -1,6 +1,6 @@
 //! The invariants of every plan.
 
-use super::Plan;
+use super::{Place, Plan};
 use crate::fusion::Use;
 use crate::ir::{Graph, NodeOp, Symbol, Value};
 use std::collections::HashSet;
@@ -25,6 +25,15 @@ pub fn verify(graph: &Graph, plan: &Plan) -> Vec<String> {
                 written.insert(operand.value);
             } else if !written.contains(&operand.value) && operand.ty.numel() > 0 {
                 problems.push(format!("kernel `{}` reads `{name}` before it is written", kernel.name));
+            }
+            if operand.usage == Use::Write
+                && kernel.writes_rows_of(&operand.value)
+                && !matches!(plan.buffers[buffer].place, Place::Input(_))
+            {
+                problems.push(format!(
+                    "kernel `{}` writes a row of `{name}`, which is not in place",
+                    kernel.name
+                ));
             }
             if plan.buffers[buffer].ty.bytes() < operand.ty.bytes() {
                 problems.push(format!("the buffer of `{name}` is too small"));

@@ -19,7 +19,7 @@ pub struct Absorbed {
 pub fn absorbed(kernel: &Kernel, body: &MatmulBody) -> Option<Absorbed> {
     let insts = &body.epilogue.insts;
     let (store, rest) = insts.split_last()?;
-    let FusedOp::Store { operand: result, access, value } = &store.op else { return None };
+    let FusedOp::Store { operand: result, access, value, index: None } = &store.op else { return None };
     let dtype = store.dtype;
     let is_whole = store.class == Class::Element && access.is_identity(body.batch * body.m * body.n);
     if !is_whole || ![body.dtype, body.dtype.accumulator()].contains(&dtype) {

@@ -105,7 +105,7 @@ fn store(
         return Ok(());
     }
     let target = places.len() - 1;
-    let store = FusedOp::Store { operand: target, access: whole(ty), value: 0 };
+    let store = FusedOp::Store { operand: target, access: whole(ty), value: 0, index: None };
     let insts = [value, store].map(|op| FusedInst { op, dtype: ty.dtype, class: Class::Element }).to_vec();
     let usage = |at: usize| if at == target { Use::Write } else { Use::Read };
     let value = site.kernel.operands[0].value;

@@ -234,7 +234,9 @@ fn place_of_product(site: &Site, body: &MatmulBody) -> Option<Place> {
     let n_points = body.batch * body.m * body.n;
     let dtype = body.dtype.accumulator();
     let mut results = body.epilogue.insts.iter().filter_map(|inst| match &inst.op {
-        FusedOp::Store { operand, access, .. } if inst.class == Class::Element && inst.dtype == dtype => {
+        FusedOp::Store { operand, access, index: None, .. }
+            if inst.class == Class::Element && inst.dtype == dtype =>
+        {
             access.is_identity(n_points).then_some(*operand)
         }
         _ => None,

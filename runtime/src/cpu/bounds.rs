@@ -14,8 +14,8 @@ pub fn assert_inside(kernel: &Kernel) {
 
 fn assert_body_inside(kernel: &Kernel, body: &FusedBody) {
     for inst in &body.insts {
-        let (FusedOp::Load { operand, access, index: None } | FusedOp::Store { operand, access, .. }) =
-            &inst.op
+        let (FusedOp::Load { operand, access, index: None }
+        | FusedOp::Store { operand, access, index: None, .. }) = &inst.op
         else {
             continue;
         };

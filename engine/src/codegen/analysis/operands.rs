@@ -6,12 +6,14 @@ use crate::fusion::{FusedBody, FusedInst, FusedOp, Reg};
 pub fn operands(op: &FusedOp) -> Vec<Reg> {
     match op {
         FusedOp::Load { index, .. } => index.iter().map(|&(reg, _)| reg).collect(),
+        FusedOp::Store { value, index, .. } => {
+            [*value].into_iter().chain(index.iter().map(|&(reg, _)| reg)).collect()
+        }
         FusedOp::Random { step, iteration, .. } => [*step].into_iter().chain(*iteration).collect(),
         FusedOp::Scalar(_, args) => args.clone(),
-        FusedOp::Check { value, .. }
-        | FusedOp::Reduce { value, .. }
-        | FusedOp::Store { value, .. }
-        | FusedOp::Fold { value } => vec![*value],
+        FusedOp::Check { value, .. } | FusedOp::Reduce { value, .. } | FusedOp::Fold { value } => {
+            vec![*value]
+        }
         FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => vec![],
     }
 }
@@ -40,6 +42,12 @@ pub fn with_registers(op: &FusedOp, renamed: impl Fn(Reg) -> Reg) -> FusedOp {
                 *reg = renamed(*reg);
             }
         }
+        FusedOp::Store { value, index, .. } => {
+            *value = renamed(*value);
+            if let Some((reg, _)) = index {
+                *reg = renamed(*reg);
+            }
+        }
         FusedOp::Random { step, iteration, .. } => {
             *step = renamed(*step);
             if let Some(iteration) = iteration {
@@ -49,8 +57,7 @@ pub fn with_registers(op: &FusedOp, renamed: impl Fn(Reg) -> Reg) -> FusedOp {
         FusedOp::Scalar(_, args) => args.iter_mut().for_each(|arg| *arg = renamed(*arg)),
         FusedOp::Check { value: reg, .. }
         | FusedOp::Reduce { value: reg, .. }
-        | FusedOp::Fold { value: reg }
-        | FusedOp::Store { value: reg, .. } => {
+        | FusedOp::Fold { value: reg } => {
             *reg = renamed(*reg);
         }
         FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}

@@ -81,9 +81,14 @@ impl BodyCode<'_> {
             FusedOp::Check { value, requirement, site, access } => {
                 self.check(code, get(*value), *requirement, (*site, access), point)
             }
-            FusedOp::Store { operand, access, value } => {
+            FusedOp::Store { operand, access, value, index } => {
                 let register = get(self.unrounded(code, *value));
-                self.store(code, inst, (*operand, access, *value), register, point);
+                let index = index.map(|(reg, stride)| (get(reg), stride));
+                let element = self.indexed(code, access, index, point);
+                let stored = self.stored(code, inst, *value, register);
+                self.shared.unless_failed(code, |code| {
+                    self.buffers.store(code, *operand, element.index, stored);
+                });
                 return Ok(None);
             }
             FusedOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
@@ -115,19 +120,6 @@ impl BodyCode<'_> {
         let from = args.first().map_or(inst.dtype, |&arg| self.body.insts[arg].dtype);
         let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
         scalar(code, op, &args, from, inst.dtype)
-    }
-
-    fn store(
-        &self,
-        code: &mut Code,
-        inst: &FusedInst,
-        (operand, access, value): (usize, &Access, Reg),
-        register: Variable,
-        point: Variable,
-    ) {
-        let element = element(code, access, point);
-        let stored = self.stored(code, inst, value, register);
-        self.shared.unless_failed(code, |code| self.buffers.store(code, operand, element.index, stored));
     }
 
     /// Whether other elements of the row have the same divisor.
@@ -275,16 +267,16 @@ impl BodyCode<'_> {
         stored.into_iter().map(|stored| self.loaded(code, reg, &element, stored)).collect()
     }
 
-    /// Stores neighbouring elements as one vector.
+    /// Stores neighbouring elements of a register as one vector.
     pub fn store_vector(
         &self,
         code: &mut Code,
-        inst: &FusedInst,
-        (operand, access, value): (usize, &Access, Reg),
+        (inst, value): (&FusedInst, Reg),
+        (operand, access, index): (usize, &Access, Option<(Variable, i64)>),
         values: &[Variable],
         group: &Group,
     ) {
-        let first = element(code, access, group.points[0]).index;
+        let first = self.indexed(code, access, index, group.points[0]).index;
         let to_store = |&register| self.stored(code, inst, value, register);
         let values: Vec<Variable> = values.iter().map(to_store).collect();
         self.shared.unless_failed(code, |code| self.buffers.store_vector(code, operand, first, &values));

@@ -55,13 +55,14 @@ impl BodyCode<'_> {
                 let index = index.and_then(|(reg, stride)| Some((registers[0][reg]?, stride)));
                 self.load_vector(code, reg, (*operand, access, index), group)
             }
-            FusedOp::Store { operand, access, value } if is_vector(inst, width, same) => {
+            FusedOp::Store { operand, access, value, index } if is_vector(inst, width, same) => {
                 let values: Option<Vec<Variable>> = {
                     let value = self.unrounded(code, *value);
                     registers.iter().map(|registers| registers[value]).collect()
                 };
                 let Some(values) = values else { return false };
-                self.store_vector(code, inst, (*operand, access, *value), &values, group);
+                let index = index.and_then(|(reg, stride)| Some((registers[0][reg]?, stride)));
+                self.store_vector(code, (inst, *value), (*operand, access, index), &values, group);
                 return true;
             }
             FusedOp::Random { stream, step, iteration, access }

@@ -86,11 +86,10 @@ pub fn same(body: &FusedBody, width: usize) -> Vec<bool> {
 pub fn is_vector(inst: &FusedInst, width: usize, same: &[bool]) -> bool {
     let is_next = |access: &Access| inst.class == Class::Element && step(access, width) == Step::Next;
     match &inst.op {
-        FusedOp::Load { access, index, .. } => {
+        FusedOp::Load { access, index, .. } | FusedOp::Store { access, index, .. } => {
             let is_even = |(reg, stride): (Reg, i64)| same[reg] && stride.rem_euclid(width as i64) == 0;
             is_next(access) && index.is_none_or(is_even)
         }
-        FusedOp::Store { access, .. } => is_next(access),
         _ => false,
     }
 }

@@ -111,7 +111,7 @@ fn over_scores(body: &AttentionBody, scores: usize) -> FusedBody {
             inst.dtype = inst.dtype.accumulator();
         }
     }
-    let store = FusedOp::Store { operand: scores, access: by_position(), value: body.weight };
+    let store = FusedOp::Store { operand: scores, access: by_position(), value: body.weight, index: None };
     insts.push(FusedInst { op: store, dtype: DType::F32, class: Class::Element });
     FusedBody { domain, insts }
 }

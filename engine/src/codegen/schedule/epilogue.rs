@@ -86,7 +86,7 @@ fn side_sum(kernel: &Kernel, body: &MatmulBody, sum: &SideSum, device: DeviceMod
     let insts = vec![
         inst(FusedOp::Load { operand: matrix.operand, access, index: None }, Class::Element),
         inst(FusedOp::Reduce { monoid: Monoid::Sum, value: 0 }, Class::Row),
-        inst(FusedOp::Store { operand: sum.operand, access: result, value: 1 }, Class::Row),
+        inst(FusedOp::Store { operand: sum.operand, access: result, value: 1, index: None }, Class::Row),
     ];
     KernelSpec::of_used_operands(FusedBody { domain, insts }, Row, OperandForm::of(kernel), device)
 }

@@ -126,7 +126,8 @@ fn parts(
     let product = ProductForm { lhs: named(product.lhs, 0), rhs: named(product.rhs, 1), ..product };
     let n_points = parts * m * n;
     let inst = |op: FusedOp| FusedInst { op, dtype: dtype.accumulator(), class: Class::Element };
-    let store = FusedOp::Store { operand: 2, access: Access::strided(&[n_points], &[1]), value: 0 };
+    let store =
+        FusedOp::Store { operand: 2, access: Access::strided(&[n_points], &[1]), value: 0, index: None };
     let sums = FusedBody {
         domain: Domain { outer: parts * m, row: n, inner: 1 },
         insts: vec![inst(FusedOp::Accumulator), inst(store)],

@@ -93,7 +93,8 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
             let operand = self.operands.len();
             self.operands.push(Operand::write(self.ir(), value));
             let dtype = self.operands[operand].ty.dtype;
-            self.insts.push(FusedInst { op: FusedOp::Store { operand, access, value: reg }, dtype, class });
+            let op = FusedOp::Store { operand, access, value: reg, index: None };
+            self.insts.push(FusedInst { op, dtype, class });
         }
         (FusedBody { domain: self.domain, insts: self.insts }, self.operands)
     }

@@ -12,10 +12,20 @@ pub fn bytes_read(body: &KernelBody, operands: &[Operand]) -> u64 {
     read.map(|operand| reached(body, operands, operand)).sum()
 }
 
-/// Bytes that a kernel writes.
-pub fn bytes_written(operands: &[Operand]) -> u64 {
-    let written = operands.iter().filter(|operand| operand.usage == Use::Write);
-    written.map(|operand| operand.ty.bytes() as u64).sum()
+/// Bytes that a kernel writes: of a state whose row it writes, the row.
+pub fn bytes_written(body: &KernelBody, operands: &[Operand]) -> u64 {
+    let row = |operand: usize| {
+        let mut stores =
+            body.bodies().into_iter().flat_map(|body| body.insts.iter().map(move |inst| (body, inst)));
+        stores.find_map(|(body, inst)| match inst.op {
+            FusedOp::Store { operand: o, index: Some(_), .. } if o == operand => {
+                Some(body.domain.points(inst.class) * inst.dtype.size())
+            }
+            _ => None,
+        })
+    };
+    let written = operands.iter().enumerate().filter(|(_, operand)| operand.usage == Use::Write);
+    written.map(|(number, operand)| row(number).unwrap_or(operand.ty.bytes()) as u64).sum()
 }
 
 /// Bytes of an operand that a kernel reaches.

@@ -54,7 +54,7 @@ fn build(groups: &FusionGroups, id: usize) -> Kernel {
     Kernel {
         name: String::new(),
         bytes_read: figures::bytes_read(&body, &operands),
-        bytes_written: figures::bytes_written(&operands),
+        bytes_written: figures::bytes_written(&body, &operands),
         flops: figures::flops(&body),
         ops: group.nodes().map(|node| names::op_name(graph.op(node))).collect(),
         nodes: group.nodes().collect(),

@@ -63,7 +63,7 @@ pub enum FusedOp {
         /// The passed register.
         value: Reg,
     },
-    /// Writes to element `access(point)` of an operand. Has no result.
+    /// Writes to element `access(point) + index·stride` of an operand. Has no result.
     Store {
         /// Index into the kernel's operands.
         operand: usize,
@@ -71,6 +71,9 @@ pub enum FusedOp {
         access: Access,
         /// The stored register.
         value: Reg,
+        /// A computed (integer) index and its stride in elements, for a row of a state that is written in place. It is
+        /// `Uniform` and in range already.
+        index: Option<(Reg, i64)>,
     },
 }
 
@@ -106,6 +109,11 @@ impl FusedBody {
             FusedOp::Check { site, .. } => Some(site),
             _ => None,
         })
+    }
+
+    /// Whether it writes rows in place, whose number it computes.
+    pub fn writes_rows(&self) -> bool {
+        self.insts.iter().any(|inst| matches!(inst.op, FusedOp::Store { index: Some(_), .. }))
     }
 
     /// Whether it reduces rows.

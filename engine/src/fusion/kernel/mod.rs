@@ -24,7 +24,7 @@ pub use scatter::ScatterBody;
 pub use segmented::{Segment, SegmentedBody};
 pub use work::Work;
 
-use crate::ir::{Combine, Graph, NodeId, NodeOp};
+use crate::ir::{Combine, Graph, NodeId, NodeOp, Value};
 use crate::op::KernelCall;
 
 /// The work of a kernel.
@@ -128,6 +128,20 @@ impl Kernel {
     pub fn assertions(&self) -> impl Iterator<Item = NodeId> {
         let more = self.body.work().more_assertions().iter().copied();
         self.bodies().into_iter().flat_map(FusedBody::assertions).chain(more)
+    }
+
+    /// Whether it writes rows in place, whose number it computes.
+    pub fn writes_rows(&self) -> bool {
+        self.bodies().into_iter().any(FusedBody::writes_rows)
+    }
+
+    /// Whether it writes a row of a value in place.
+    pub fn writes_rows_of(&self, value: &Value) -> bool {
+        let mut insts = self.bodies().into_iter().flat_map(|body| &body.insts);
+        insts.any(|inst| match inst.op {
+            FusedOp::Store { operand, index: Some(_), .. } => self.operands[operand].value == *value,
+            _ => false,
+        })
     }
 
     /// Bytes of the workspace that the plan places for the kernel.

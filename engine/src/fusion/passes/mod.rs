@@ -7,6 +7,7 @@ mod edges;
 mod epilogues;
 mod pass;
 mod row_folds;
+mod row_writes;
 mod scatters;
 mod segments;
 mod siblings;
@@ -28,5 +29,7 @@ pub const PASSES: &[&dyn FusionPass] = &[
     &scatters::Scatters,
     &edges::Edges,
     &siblings::Siblings,
+    // Kernels are finished here: a row is written by one that has it anyway.
+    &row_writes::RowWrites,
     &segments::Segments,
 ];

@@ -4,6 +4,7 @@ use crate::fusion::graph::FusionGraph;
 use crate::fusion::groups::FusionGroups;
 use crate::fusion::kernel::Kernel;
 use crate::fusion::legality::{Refusal, can_join};
+use crate::fusion::settings::Settings;
 
 /// One fusion pass: it merges groups of nodes, or joins finished kernels.
 pub trait FusionPass: Sync {
@@ -20,7 +21,7 @@ pub trait FusionPass: Sync {
     fn grow(&self, _groups: &mut FusionGroups) {}
 
     /// Joins kernels after all groups are built.
-    fn join_kernels(&self, _graph: &FusionGraph, kernels: Vec<Kernel>) -> Vec<Kernel> {
+    fn join_kernels(&self, _graph: &FusionGraph, _settings: &Settings, kernels: Vec<Kernel>) -> Vec<Kernel> {
         kernels
     }
 }

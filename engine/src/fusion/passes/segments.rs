@@ -11,6 +11,7 @@ use crate::fusion::kernel::operand::{Operand, Use};
 use crate::fusion::kernel::segmented::{Segment, SegmentedBody};
 use crate::fusion::kernel::{Kernel, KernelBody};
 use crate::fusion::order::GroupOrder;
+use crate::fusion::settings::Settings;
 use crate::ir::{Literal, NodeId, Symbol};
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ impl FusionPass for Segments {
         }
     }
 
-    fn join_kernels(&self, graph: &FusionGraph, kernels: Vec<Kernel>) -> Vec<Kernel> {
+    fn join_kernels(&self, graph: &FusionGraph, _: &Settings, kernels: Vec<Kernel>) -> Vec<Kernel> {
         let mut order = GroupOrder::new(readers(&kernels));
         // By shape: the first kernel of each segmented map. A path connects each of them with the next, or they would be
         // one segmented map.
@@ -90,7 +91,7 @@ fn shape(graph: &FusionGraph, kernel: &Kernel) -> Option<Shape> {
             FusedOp::Load { operand, access, index: None } if plain(access, inst.class) => {
                 format!("load {operand}")
             }
-            FusedOp::Store { operand, access, value } if plain(access, inst.class) => {
+            FusedOp::Store { operand, access, value, index: None } if plain(access, inst.class) => {
                 format!("store {operand} {value}")
             }
             FusedOp::Const(_) => "const".to_string(),
@@ -129,7 +130,7 @@ fn join_segments(members: Vec<Kernel>) -> Kernel {
     Kernel {
         name: String::new(),
         bytes_read: bytes_read(&body, &operands),
-        bytes_written: bytes_written(&operands),
+        bytes_written: bytes_written(&body, &operands),
         flops: members.iter().map(|kernel| kernel.flops).sum(),
         ops: members[0].ops.clone(),
         nodes,

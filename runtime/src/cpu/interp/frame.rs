@@ -8,7 +8,7 @@ use super::program::{Arg, Dest, Draw, Fetch, Inst, Op, Program, Superinstruction
 use super::reduce::{Accumulators, BlockReduction, expand};
 use super::scalar::{MAX_ARITY, run_scalar};
 use super::span::Span;
-use super::store::store;
+use super::store::{row_of, store};
 use super::view::{Buffer, View, copy, literal_bits, slice_mut, with_size, with_type};
 use super::worker::Worker;
 use engine_core::ir::{DType, Literal, Monoid, Scalar};
@@ -102,8 +102,10 @@ impl Frame<'_> {
                 Op::Accumulator => worker.accumulator,
                 // The launch reads the register.
                 Op::Fold(_) => return,
-                Op::Store { operand, address, value } => {
-                    let (buffer, value) = (self.buffers[*operand], self.view(worker, *value));
+                Op::Store { operand, address, value, index } => {
+                    let value = self.view(worker, *value);
+                    let moved = index.map(|index| index.moved(self.view(worker, index.reg)));
+                    let Some(buffer) = row_of(self.buffers[*operand], address, moved) else { return };
                     with_size!(buffer.size, T => store::<T>(buffer, address, span, value.operand(len)));
                     return;
                 }

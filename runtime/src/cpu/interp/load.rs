@@ -202,6 +202,17 @@ unsafe fn gather<T: Copy + Default + Bits>(
     });
 }
 
+impl Index {
+    /// The elements that a single value of the index moves.
+    ///
+    /// # Safety
+    /// The view must be of a value of the index's type.
+    pub unsafe fn moved(&self, view: View) -> i64 {
+        // SAFETY: the caller's.
+        unsafe { index_at(view, self.dtype, 0) }.saturating_mul(self.stride)
+    }
+}
+
 unsafe fn index_at(view: View, dtype: DType, i: usize) -> i64 {
     // SAFETY: the caller's.
     unsafe {

@@ -78,7 +78,7 @@ pub struct Term {
     pub is_negated: bool,
 }
 
-/// A computed index of a load.
+/// A computed index of a load or a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Index {
     /// The index.
@@ -136,8 +136,8 @@ pub enum Op {
     Reduce { monoid: Monoid, value: Arg, dtype: DType, best: usize },
     /// The accumulator of a matmul.
     Accumulator,
-    /// Writes an operand.
-    Store { operand: usize, address: Address, value: Arg },
+    /// Writes an operand. An index is one value for the whole block.
+    Store { operand: usize, address: Address, value: Arg, index: Option<Index> },
     /// Keeps a value for the row reduction of a matmul fold.
     Fold(Arg),
 }
@@ -240,8 +240,8 @@ impl Op {
             Op::Expand(arg)
             | Op::Fold(arg)
             | Op::Check { value: arg, .. }
-            | Op::Reduce { value: arg, .. }
-            | Op::Store { value: arg, .. } => ([Some(*arg), None, None], &[]),
+            | Op::Reduce { value: arg, .. } => ([Some(*arg), None, None], &[]),
+            Op::Store { value, index, .. } => ([Some(*value), index.map(|index| index.reg), None], &[]),
         };
         few.into_iter().flatten().chain(many.iter().copied()).filter_map(|arg| match arg {
             Arg::Local(reg) => Some(reg),

@@ -35,3 +35,13 @@ pub unsafe fn store<T: Copy>(buffer: Buffer, address: &Address, span: Span, valu
         }
     });
 }
+
+/// A buffer whose elements begin so many further on. None if some points' elements are then outside it: the graph has no
+/// check of their row.
+pub fn row_of(buffer: Buffer, address: &Address, moved: Option<i64>) -> Option<Buffer> {
+    let Some(moved) = moved else { return Some(buffer) };
+    let (low, high) = address.bounds()?;
+    let is_inside = low.checked_add(moved)? >= 0 && high.checked_add(moved)? < buffer.len as i64;
+    let start = buffer.start.wrapping_offset(moved as isize * buffer.size as isize);
+    is_inside.then_some(Buffer { start, ..buffer })
+}

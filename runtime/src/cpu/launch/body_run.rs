@@ -29,7 +29,11 @@ fn with_store_of(class: Class, mut body: FusedBody, value: Reg, dtype: DType, op
         body.insts.push(FusedInst { op, dtype, class: body.insts[value].class });
     }
     let access = Access::strided(&[body.domain.points(class)], &[1]);
-    body.insts.push(FusedInst { op: FusedOp::Store { operand, access, value: stored }, dtype, class });
+    body.insts.push(FusedInst {
+        op: FusedOp::Store { operand, access, value: stored, index: None },
+        dtype,
+        class,
+    });
     body
 }
 

@@ -3,6 +3,7 @@
 use super::compile::Function;
 use super::context::Context;
 use super::error::failed;
+use super::stop::Stop;
 use crate::device::DeviceError;
 use crate::gpu::api::Gpu;
 use crate::gpu::prepared::{PreparedStep, Work};
@@ -16,10 +17,15 @@ use std::sync::Arc;
 /// measured; a WHILE node takes 4.4 us a trip with a body of one small kernel (H200).
 const MOST_STARTS: usize = 1000;
 
-/// What the end of a trip needs.
+/// The least number of launches in the body of a WHILE node whose number of trips is known. The 4.4 us of the node (H200)
+/// are then a small part of the 0.6 us or more that each launch takes (docs/decisions/052-device-loops.md).
+const BODY_STARTS: usize = 96;
+
+/// What the end of a body needs.
 pub struct Trips {
     context: Arc<Context>,
     go_on: Arc<Function>,
+    stop: Arc<Stop>,
 }
 
 /// Where a loop counts its trips, and what ends it.
@@ -31,6 +37,26 @@ pub struct Ends {
     pub number: CUdeviceptr,
     /// The number of trips, or the most of them.
     pub trips: usize,
+    /// The error flag, whose first word ends the loop.
+    pub failed: CUdeviceptr,
+}
+
+/// The trips of a node.
+#[derive(Clone, Copy, Debug)]
+struct Division {
+    /// Trips that are captured before the node.
+    before: usize,
+    /// Trips in the body of the node.
+    of_body: usize,
+}
+
+impl Division {
+    /// Divides the trips of a loop of `n_starts` launches. The end of a loop that may end early is read after each trip.
+    fn new(n_starts: usize, trips: usize, may_end: bool) -> Division {
+        let starts_of_trip = (n_starts / trips.max(1)).max(1);
+        let of_body = if may_end { 1 } else { BODY_STARTS.div_ceil(starts_of_trip).min(trips.max(1)) };
+        Division { before: trips % of_body, of_body }
+    }
 }
 
 /// Whether a loop is a node in graphs.
@@ -47,14 +73,19 @@ fn has_nodes(steps: &[PreparedStep]) -> bool {
 
 impl Trips {
     /// The kernel that ends trips, if a step is a loop that needs it.
-    pub fn of(context: &Arc<Context>, steps: &[PreparedStep]) -> Result<Option<Trips>, DeviceError> {
+    pub fn of(
+        context: &Arc<Context>,
+        steps: &[PreparedStep],
+        stop: &Arc<Stop>,
+    ) -> Result<Option<Trips>, DeviceError> {
         if !has_nodes(steps) {
             return Ok(None);
         }
         let [text, entry] = [GO_ON, "go_on"].map(str::to_string);
         let sources = [("loop".to_string(), Source { text, entry, ..Source::default() })];
         let loaded = context.state.kernels.load(&sources, |owner, source| context.compile(owner, source));
-        Ok(Some(Trips { context: Arc::clone(context), go_on: loaded?.remove(0) }))
+        let go_on = loaded?.remove(0);
+        Ok(Some(Trips { context: Arc::clone(context), go_on, stop: Arc::clone(stop) }))
     }
 
     /// Enqueues a loop, a trip of which `trip` enqueues on a stream.
@@ -65,12 +96,15 @@ impl Trips {
         stream: CUstream,
         trip: &dyn Fn(CUstream) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        match trips.filter(|_| is_node(work)) {
-            None => (0..ends.trips).try_for_each(|_| trip(stream)),
-            Some(trips) => match capture_of(stream)? {
-                None => trips.run(ends, stream, trip),
-                Some(graph) => trips.capture(graph, ends, stream, trip),
-            },
+        let Some(trips) = trips.filter(|_| is_node(work)) else {
+            return (0..ends.trips).try_for_each(|_| trip(stream));
+        };
+        let Division { before, of_body } = Division::new(work.n_starts(), ends.trips, ends.until != 0);
+        // Each trip counts itself, so the node goes on from the number of those before it.
+        (0..before).try_for_each(|_| trip(stream))?;
+        match capture_of(stream)? {
+            None => trips.run(ends, stream, ends.trips - before, trip),
+            Some(graph) => trips.capture(graph, ends, stream, (of_body, trip)),
         }
     }
 
@@ -79,35 +113,27 @@ impl Trips {
         &self,
         ends: Ends,
         stream: CUstream,
+        n_trips: usize,
         trip: &dyn Fn(CUstream) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         // The kernel is loaded by its first launch, which cannot be captured.
-        self.end_trip(0, ends, stream)?;
-        for _ in 0..ends.trips {
+        self.end_body(0, ends, 1, stream)?;
+        for _ in 0..n_trips {
             trip(stream)?;
-            let mut ended = [0u8];
-            if ends.until != 0 {
-                // SAFETY: the truth value is a byte of live memory, and the host waits for the copy.
-                let read = unsafe {
-                    result::memcpy_dtoh_async(&mut ended, ends.until, stream)
-                        .and_then(|()| result::stream::synchronize(stream))
-                };
-                read.map_err(|error| failed("reading the end of a loop", &error))?;
-            }
-            if ended != [0] {
+            if self.stop.is_cancelled() || ends.until != 0 && has_ended(ends, stream)? {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Adds a node that repeats a trip to the graph that the stream is captured into.
+    /// Adds a node that repeats some trips to the graph that the stream is captured into.
     fn capture(
         &self,
         captured: Captured,
         ends: Ends,
         stream: CUstream,
-        trip: &dyn Fn(CUstream) -> Result<(), DeviceError>,
+        (of_body, trip): (usize, &dyn Fn(CUstream) -> Result<(), DeviceError>),
     ) -> Result<(), DeviceError> {
         let driver_error = |error| failed("capturing a loop", &error);
         let (handle, body) = self.add_node(captured, stream).map_err(driver_error)?;
@@ -118,7 +144,8 @@ impl Trips {
         // SAFETY: the body is an empty graph that belongs to the node.
         let begun = unsafe { sys::cuStreamBeginCaptureToGraph(stream, body, no_nodes, no_edges, 0, mode) };
         begun.result().map_err(driver_error)?;
-        let queued = trip(stream).and_then(|()| self.end_trip(handle, ends, stream));
+        let trips = (0..of_body).try_for_each(|_| trip(stream));
+        let queued = trips.and_then(|()| self.end_body(handle, ends, of_body, stream));
         let mut ended: CUgraph = std::ptr::null_mut();
         // SAFETY: the capture has begun above.
         let end = unsafe { sys::cuStreamEndCapture(stream, &mut ended) };
@@ -158,21 +185,38 @@ impl Trips {
         }
     }
 
-    /// Enqueues the kernel that decides whether another trip follows. Without a handle, it does nothing.
-    fn end_trip(&self, handle: u64, ends: Ends, stream: CUstream) -> Result<(), DeviceError> {
-        let Ends { mut until, mut number, trips } = ends;
-        let (mut handle, mut trips) = (handle, trips as i32);
+    /// Enqueues the kernel that decides whether the body of a node runs again. Without a handle, it does nothing.
+    fn end_body(&self, handle: u64, ends: Ends, of_body: usize, stream: CUstream) -> Result<(), DeviceError> {
+        let Ends { mut until, mut number, trips, failed: mut flag } = ends;
+        let (mut handle, mut trips, mut of_body) = (handle, trips as i32, of_body as i32);
+        let mut stop = self.stop.address();
         let mut arguments = [
             (&raw mut handle).cast(),
             (&raw mut until).cast(),
             (&raw mut number).cast(),
             (&raw mut trips).cast(),
+            (&raw mut of_body).cast(),
+            (&raw mut flag).cast(),
+            (&raw mut stop).cast(),
         ];
         let one = (1, 1, 1);
         // SAFETY: the arguments are those of `GO_ON`, which reads live memory.
         let launched = unsafe { launch_kernel(self.go_on.handle, one, one, 0, stream, &mut arguments) };
         launched.map_err(|error| failed("ending a trip", &error))
     }
+}
+
+/// Whether a trip has ended its loop, by its truth value or by a failed assertion.
+fn has_ended(ends: Ends, stream: CUstream) -> Result<bool, DeviceError> {
+    let (mut until, mut flag) = ([0u8], [0u8; 4]);
+    // SAFETY: the truth value and the first word of the flag are live memory, and the host waits for the copies.
+    let read = unsafe {
+        result::memcpy_dtoh_async(&mut until, ends.until, stream)
+            .and_then(|()| result::memcpy_dtoh_async(&mut flag, ends.failed, stream))
+            .and_then(|()| result::stream::synchronize(stream))
+    };
+    read.map_err(|error| failed("reading the end of a loop", &error))?;
+    Ok(until != [0] || flag != [0; 4])
 }
 
 /// The flag of the driver that replaces the dependencies of a capture.
@@ -210,12 +254,53 @@ fn capture_of(stream: CUstream) -> Result<Option<Captured>, DeviceError> {
     }
 }
 
-/// Sets the condition of a loop at the end of a trip.
-const GO_ON: &str = r#"
+/// Sets the condition of a node at the end of its body. The host's memory is far away, so it is read in each sixteenth body.
+pub const GO_ON: &str = r#"
 extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned int value);
-extern "C" __global__ void go_on(unsigned long long handle, const unsigned char* until, const int* number, int trips) {
+extern "C" __global__ void go_on(
+    unsigned long long handle, const unsigned char* until, const int* number, int trips, int of_body,
+    const unsigned int* failed, const volatile unsigned int* stop
+) {
     if (handle == 0) return;
-    bool more = *number < trips && (until == nullptr || *until == 0);
+    bool more = *number < trips && (until == nullptr || *until == 0) && *failed == 0;
+    if (more && *number / of_body % 16 == 0) more = *stop == 0;
     cudaGraphSetConditional(handle, more ? 1u : 0u);
 }
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The trips that a launch of the graph runs, as `GO_ON` counts them.
+    fn run(division: Division, trips: usize) -> usize {
+        let mut number = division.before;
+        loop {
+            number += division.of_body;
+            if number >= trips {
+                return number;
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_and_the_trips_before_it_are_all_trips() {
+        for starts_of_trip in [1, 2, 7, 17, 95, 96, 97, 5000] {
+            for trips in (1..=300).chain([1000, 2000, 99_991, 100_000]) {
+                let division = Division::new(starts_of_trip * trips, trips, false);
+                assert_eq!(run(division, trips), trips, "{division:?} of {trips}");
+                let starts = starts_of_trip * division.of_body;
+                let is_large = starts >= BODY_STARTS || division.of_body == trips;
+                assert!(is_large && starts < BODY_STARTS + starts_of_trip, "{division:?} of {trips}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_loop_is_read_after_each_trip() {
+        for trips in [1, 6, 300] {
+            let Division { before, of_body } = Division::new(3 * trips, trips, true);
+            assert_eq!((before, of_body), (0, 1));
+        }
+    }
+}

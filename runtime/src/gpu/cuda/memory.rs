@@ -9,6 +9,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// Zero-initialized device memory, aligned to 256 bytes.
 pub struct CudaMemory {
@@ -128,6 +129,8 @@ pub struct Pinned {
 
 // SAFETY: plain memory with one owner.
 unsafe impl Send for Pinned {}
+// SAFETY: shared references read it, or its first word as an atomic one.
+unsafe impl Sync for Pinned {}
 
 impl Pinned {
     pub fn new(context: &Arc<Context>, n_words: usize) -> Result<Pinned, DeviceError> {
@@ -151,6 +154,12 @@ impl Pinned {
     pub fn words(&mut self) -> &mut [u32] {
         // SAFETY: the allocation has that size and is owned by `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.n_words) }
+    }
+
+    /// Its first word, which kernels may read at any time.
+    pub fn first(&self) -> &AtomicU32 {
+        // SAFETY: the allocation has a word at least, aligned, and lives as long as the reference.
+        unsafe { AtomicU32::from_ptr(self.start) }
     }
 
     /// Its contents as bytes. No copy to it may be in flight.

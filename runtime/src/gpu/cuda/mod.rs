@@ -25,6 +25,7 @@ mod product;
 mod queue;
 mod staging;
 mod steps;
+mod stop;
 mod streams;
 mod tensor_map;
 
@@ -46,6 +47,7 @@ use queue::CudaQueue;
 use staging::CudaStaging;
 use std::sync::Arc;
 use steps::{StepEvents, enqueue};
+use stop::Stop;
 use streams::PlanStreams;
 
 /// An NVIDIA GPU.
@@ -150,7 +152,8 @@ impl Gpu for Context {
         memory: &dyn Located<CudaMemory>,
         _least: f64,
     ) -> Result<f64, DeviceError> {
-        let (streams, events) = (PlanStreams::new(self, 1)?, StepEvents::new(self, &program.steps)?);
+        let stop = Arc::new(Stop::new(self)?);
+        let (streams, events) = (PlanStreams::new(self, 1)?, StepEvents::new(self, &program.steps, &stop)?);
         clock::seconds(streams.main(), || enqueue(program, &events, memory, streams.stream(0)))
     }
 }

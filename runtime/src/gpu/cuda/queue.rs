@@ -8,6 +8,7 @@ use super::event::Event;
 use super::graph::{capture, exclude_captures};
 use super::memory::Pinned;
 use super::steps::{StepEvents, enqueue};
+use super::stop::Stop;
 use super::streams::{PlanStream, PlanStreams};
 use crate::device::{Arrival, DeviceError, RunError};
 use crate::gpu::api::{Gpu, GpuProgram};
@@ -21,6 +22,7 @@ use engine_core::codegen::ASSERTION_WORDS;
 use engine_core::plan::Plan;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The streams of a plan and its graphs.
@@ -42,6 +44,7 @@ pub struct CudaQueue {
     numbered: Option<u32>,
     /// A copy of the error flag after the last run.
     error_flag: Pinned,
+    stop: Arc<Stop>,
     submission_time: Duration,
 }
 
@@ -59,7 +62,8 @@ impl Queue<Context> for CudaQueue {
             is_awaited.then(Event::new).transpose().map_err(|error| failed("making an event", &error))
         });
         let n_streams = plan.launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1);
-        let events = programs.iter().map(|program| StepEvents::new(context, &program.steps));
+        let stop = Arc::new(Stop::new(context)?);
+        let events = programs.iter().map(|program| StepEvents::new(context, &program.steps, &stop));
         Ok(CudaQueue {
             streams: PlanStreams::new(context, n_streams)?,
             events: events.collect::<Result<_, _>>()?,
@@ -70,8 +74,13 @@ impl Queue<Context> for CudaQueue {
             number_steps: number_steps(context)?,
             numbered: None,
             error_flag: Pinned::new(context, ASSERTION_WORDS)?,
+            stop,
             submission_time: Duration::ZERO,
         })
+    }
+
+    fn cancel_by(&mut self, flag: Arc<AtomicBool>) {
+        self.stop.follow(flag);
     }
 
     fn most_steps(&self) -> usize {
@@ -90,6 +99,8 @@ impl Queue<Context> for CudaQueue {
 
     fn run(&mut self, launches: &Launches<Context>, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         let start = Instant::now();
+        // A run before this one may have been cancelled.
+        self.stop.is_cancelled();
         self.start(launches, first_step, n_steps as usize)?;
         self.submission_time = start.elapsed();
         self.finish(launches)
@@ -222,16 +233,17 @@ impl CudaQueue {
         self.graphs[&n_steps].launch().map_err(|error| failed("launching a step", &error))
     }
 
-    /// Waits for the stream, and reports a failed assertion.
+    /// Waits for the stream, and reports a failed assertion or that the run was cancelled.
     fn finish(&mut self, launches: &Launches<Context>) -> Result<(), RunError> {
         let (stream, start) = (self.stream(), launches.memory.error_flag().start());
         // SAFETY: the words live as long as the queue, which waits for the copy before it reads them.
         let done = unsafe {
             result::memcpy_dtoh_async(self.error_flag.words(), start, stream)
-                .and_then(|()| result::stream::synchronize(stream))
+                .and_then(|()| self.stop.wait(stream))
         };
         done.map_err(|error| failed("running a step", &error))?;
-        launches.memory.outcome(self.error_flag.words())
+        launches.memory.outcome(self.error_flag.words())?;
+        if self.stop.is_cancelled() { Err(RunError::Cancelled) } else { Ok(()) }
     }
 
     /// Measures short kernels again. Events around a launch include its overhead, which exceeds the time of a short

@@ -7,6 +7,7 @@ use super::error::failed;
 use super::event::Event;
 use super::loops::{Ends, Trips};
 use super::memory::CudaMemory;
+use super::stop::Stop;
 use super::streams::{PlanStream, record, wait};
 use super::tensor_map;
 use crate::device::DeviceError;
@@ -31,7 +32,11 @@ pub struct StepEvents {
 }
 
 impl StepEvents {
-    pub fn new(context: &Arc<Context>, steps: &[PreparedStep]) -> Result<StepEvents, DeviceError> {
+    pub fn new(
+        context: &Arc<Context>,
+        steps: &[PreparedStep],
+        stop: &Arc<Stop>,
+    ) -> Result<StepEvents, DeviceError> {
         let waits: Vec<&[usize]> = steps.iter().map(|step| &*step.waits).collect();
         let (done, n_events) = events(&waits);
         let event = |_| Event::new().map_err(|error| failed("making an event", &error));
@@ -39,7 +44,7 @@ impl StepEvents {
             done,
             events: (0..n_events).map(event).collect::<Result<_, _>>()?,
             forks: steps.iter().any(|step| step.branch > 0),
-            trips: Trips::of(context, steps)?,
+            trips: Trips::of(context, steps, stop)?,
         })
     }
 }
@@ -97,7 +102,8 @@ fn start(
             program.products[*product].launch(addresses, &(first..first + workspace.bytes as u64), stream)
         }
         work @ Work::Loop { body, trips: most, until, number } => {
-            let ends = Ends { until: until.map_or(0, at), number: at(*number), trips: *most };
+            let (until, number, failed) = (until.map_or(0, at), at(*number), at(Place::Assertions));
+            let ends = Ends { until, number, trips: *most, failed };
             let trip =
                 |stream| body.iter().try_for_each(|step| start((program, trips), step, memory, stream));
             Trips::enqueue(trips, work, ends, stream, &trip)

@@ -3,6 +3,7 @@
 
 use super::compile::{compile, version};
 use super::libraries::open_beside;
+use super::loops::GO_ON;
 use engine_core::codegen::{KernelSpec, ResultTile};
 use engine_core::device_model::DeviceModel;
 use engine_core::fusion::{Kernel, KernelBody, fuse};
@@ -74,6 +75,15 @@ fn the_compiler_accepts_the_generated_texts() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn the_compiler_accepts_the_end_of_a_loop() {
+    if version(open_beside(|| ()).0.compiler).is_ok()
+        && let Err(error) = compile(GO_ON, "sm_90a")
+    {
+        panic!("{error:?}");
     }
 }
 

@@ -316,7 +316,11 @@ fn has_ended(
     let part = memory.part(until);
     let mut ended = [0];
     part.memory.read(part.offset, &mut ended)?;
-    Ok(ended != [0])
+    let mut failed = [0; 4];
+    if has_checks(launches) {
+        launches.memory.error_flag().read(0, &mut failed)?;
+    }
+    Ok(ended != [0] || failed != [0; 4])
 }
 
 fn has_checks(launches: &Launches<Context>) -> bool {

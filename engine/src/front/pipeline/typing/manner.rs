@@ -16,7 +16,7 @@ use crate::text::expr::{Expr, ExprKind};
 const MAX_REPEAT: i64 = 1 << 16;
 /// How many tensors the ops `stack` and `concat` take.
 const MAX_JOINED: usize = 16;
-/// The settings of a call that belong to no function.
+/// The settings of a call that belong to no function, unless the function has a setting of that name.
 const NAMES: [&str; 7] = ["repeat", "over", "until", "most", "unroll", "recompute", "keep"];
 /// How many positions of a sequence a function may be called for, and how often until a condition holds.
 const MAX_TRIPS: i64 = (1 << 31) - 1;
@@ -24,8 +24,10 @@ const MAX_TRIPS: i64 = (1 << 31) - 1;
 impl Typing<'_, '_> {
     /// The settings that say how a function is called, and the settings of the function itself.
     pub(super) fn manner_of(&mut self, written: &[Setting], form: &OpForm) -> Option<(Manner, Vec<Setting>)> {
+        let is_manner =
+            |name: &str| NAMES.contains(&name) && form.attrs.iter().all(|attr| &*attr.name != name);
         let (own, given): (Vec<_>, Vec<_>) =
-            written.iter().cloned().partition(|(name, _)| NAMES.contains(&name.value.as_str()));
+            written.iter().cloned().partition(|(name, _)| is_manner(&name.value));
         let mut manner = Manner::default();
         for (at, (name, value)) in own.iter().enumerate() {
             if let Some((first, _)) = own[..at].iter().find(|(first, _)| first.value == name.value) {

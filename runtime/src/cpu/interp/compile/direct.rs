@@ -26,7 +26,9 @@ pub(super) fn write_directly(program: &mut Program, body: &FusedBody, layout: La
 
 /// For a plain store, the instruction that can compute its result in the operand.
 fn direct_target(insts: &[Inst], at: usize, n_points: usize, sharing: &[Sharing]) -> Option<(usize, usize)> {
-    let Op::Store { operand, address, value: Arg::Local(value) } = &insts[at].op else { return None };
+    let Op::Store { operand, address, value: Arg::Local(value), index: None } = &insts[at].op else {
+        return None;
+    };
     if !address.is_identity(n_points) {
         return None;
     }

@@ -43,7 +43,9 @@ fn needed_only(body: &FusedBody, is_wanted: impl Fn(Reg) -> bool) -> (FusedBody,
 pub fn plain_store(epilogue: &FusedBody, dtype: DType) -> Option<usize> {
     let [first, second] = &epilogue.insts[..] else { return None };
     match (&first.op, &second.op) {
-        (FusedOp::Accumulator, FusedOp::Store { operand, access, value: 0 }) if first.dtype == dtype => {
+        (FusedOp::Accumulator, FusedOp::Store { operand, access, value: 0, index: None })
+            if first.dtype == dtype =>
+        {
             access.is_identity(epilogue.domain.points(second.class)).then_some(*operand)
         }
         _ => None,

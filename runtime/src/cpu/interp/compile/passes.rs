@@ -167,10 +167,15 @@ impl<'t> Compiler<'t> {
             _ => Arg::Local(rename(arg)),
         };
         let dtype_of = |reg: Reg| self.body.insts[reg].dtype;
+        let index_of = |(reg, stride): (Reg, i64), by_row: bool, arg: &mut dyn FnMut(Reg) -> Arg| Index {
+            reg: arg(reg),
+            dtype: dtype_of(reg),
+            stride,
+            by_row,
+        };
         let op = match &inst.op {
             FusedOp::Load { operand, access, index } => {
-                let index =
-                    index.map(|(reg, stride)| Index { reg: arg(reg), dtype: dtype_of(reg), stride, by_row });
+                let index = index.map(|index| index_of(index, by_row, &mut arg));
                 let address = Address::with_fills(access, |fill| literal_bits(fill, inst.dtype));
                 Op::Load { operand: *operand, address, index, is_copied: false }
             }
@@ -201,8 +206,9 @@ impl<'t> Compiler<'t> {
             },
             FusedOp::Accumulator => Op::Accumulator,
             FusedOp::Fold { value } => Op::Fold(arg(*value)),
-            FusedOp::Store { operand, access, value } => {
-                Op::Store { operand: *operand, address: Address::new(access), value: arg(*value) }
+            FusedOp::Store { operand, access, value, index } => {
+                let (value, index) = (arg(*value), index.map(|index| index_of(index, false, &mut arg)));
+                Op::Store { operand: *operand, address: Address::new(access), value, index }
             }
         };
         Inst::new(op, inst.dtype, reg, self.places[reg])

@@ -26,7 +26,7 @@ fn share(mut insts: Vec<&mut Inst>, sharing: &[Sharing], n_points: usize) {
     for inst in &insts {
         let stream = match (&inst.op, inst.dest) {
             (Op::Load { operand, address, index: None, .. }, _) => Some((*operand, address.clone())),
-            (Op::Store { operand, address, .. }, _) => Some((*operand, address.clone())),
+            (Op::Store { operand, address, index: None, .. }, _) => Some((*operand, address.clone())),
             (_, Dest::Operand(operand)) => Some((operand, Address::new(&Access::dense(&[n_points])))),
             _ => None,
         };
