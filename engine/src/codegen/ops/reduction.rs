@@ -28,11 +28,11 @@ impl State {
         let elem = carried_type(dtype);
         let lowest = |code: &mut Code| match elem {
             F32 | F64 => code.float(elem, f64::NEG_INFINITY),
-            _ => code.int(elem, int_range(dtype).0 as i64),
+            _ => code.int(elem, int_range(dtype).0),
         };
         let highest = |code: &mut Code| match elem {
             F32 | F64 => code.float(elem, f64::INFINITY),
-            _ => code.int(elem, int_range(dtype).1 as i64),
+            _ => code.int(elem, int_range(dtype).1),
         };
         let value = match monoid {
             Monoid::Sum => code.constant(elem, 0.0),

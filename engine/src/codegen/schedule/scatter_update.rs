@@ -97,8 +97,9 @@ impl Index {
     /// The signed type in which indices and bounds are compared. Without a wider type, a large index becomes
     /// negative, and so is outside.
     pub fn elem(&self, code: &Code, body: &BodyCode) -> ElemType {
-        let fits = matches!(body.body.insts[self.reg].dtype, DType::I32 | DType::U8);
-        let is_short = fits && i32::try_from(self.extent).is_ok();
+        let dtype = body.body.insts[self.reg].dtype;
+        let is_short =
+            dtype.is_index() && dtype.index_type() == DType::I32 && i32::try_from(self.extent).is_ok();
         if is_short || !code.device.has_i64 { I32 } else { I64 }
     }
 }
