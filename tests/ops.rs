@@ -24,6 +24,10 @@ mod named;
 mod on_gpu;
 #[path = "ops/refusals.rs"]
 mod refusals;
+#[path = "ops/small.rs"]
+mod small;
+#[path = "common/small_integers.rs"]
+mod small_integers;
 
 const RECORDED: [&str; 9] = [
     include_str!("examples/math.json"),

@@ -35,6 +35,9 @@ mod products;
 mod rows;
 mod scalars;
 mod sessions;
+mod small;
+#[path = "../common/small_integers.rs"]
+mod small_integers;
 mod training;
 mod types;
 

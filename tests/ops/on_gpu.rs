@@ -28,7 +28,7 @@ mod on_host;
 
 /// The variants of matmuls whose rows are folded.
 #[derive(Clone, Copy, PartialEq)]
-enum Products {
+pub(super) enum Products {
     /// Computed by the kernel itself.
     Own,
     /// Computed by the kernel itself, in another language.
@@ -134,7 +134,7 @@ fn check_graph(nodes: &str, inputs: &HashMap<String, OracleTensor>, products: Pr
     check(&graph, &registry, inputs, products, nodes);
 }
 
-fn check(
+pub(super) fn check(
     graph: &Graph,
     registry: &Registry,
     inputs: &HashMap<String, OracleTensor>,
@@ -223,7 +223,7 @@ fn check_rows_by(
 }
 
 /// CUDA C++ limited to features of WGSL, with `shared_kib` KiB of shared memory.
-fn poor(shared_kib: usize) -> Products {
+pub(super) fn poor(shared_kib: usize) -> Products {
     Products::In(DeviceModel {
         has_narrow: false,
         plane: 1,
