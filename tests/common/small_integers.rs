@@ -69,9 +69,32 @@ const NODES: &str = "
 ";
 
 const OUTPUTS: [&str; 26] = [
-    "row_sums", "column_products", "most", "least", "running", "running_down", "best", "elements", "added", "order",
-    "sorted", "from", "top", "places", "rolled", "padded", "numbers", "floats", "saturated", "whole", "wide", "other",
-    "narrow", "is_any", "hot", "counts",
+    "row_sums",
+    "column_products",
+    "most",
+    "least",
+    "running",
+    "running_down",
+    "best",
+    "elements",
+    "added",
+    "order",
+    "sorted",
+    "from",
+    "top",
+    "places",
+    "rolled",
+    "padded",
+    "numbers",
+    "floats",
+    "saturated",
+    "whole",
+    "wide",
+    "other",
+    "narrow",
+    "is_any",
+    "hot",
+    "counts",
 ];
 
 /// The graph in a type.

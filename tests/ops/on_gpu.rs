@@ -186,7 +186,7 @@ fn ends(dtype: DType) -> (f64, f64) {
     (low as f64, high as f64)
 }
 
-const DTYPES: [DType; 11] = [
+const DTYPES: [DType; 10] = [
     DType::F32,
     DType::F64,
     DType::F16,
@@ -197,7 +197,6 @@ const DTYPES: [DType; 11] = [
     DType::U8,
     DType::I8,
     DType::I16,
-    DType::U16,
 ];
 
 /// Checks a call on rows of one type, whose results are those of the rows.

@@ -30,11 +30,12 @@ fn small_integers_follow_the_interpreter_fused_and_unfused() {
 #[test]
 fn small_integers_are_computed_by_cuda_texts() {
     let registry = Engine::new().registry;
-    let words = poor(48);
-    for (dtype, products) in
-        [(DType::I8, Products::Own), (DType::U16, Products::Own), (DType::I8, words), (DType::I16, words)]
-    {
-        let graph = graph(dtype, &registry);
-        check(&graph, &registry, &inputs(&graph), products, dtype.name());
+    // Sorts of all types are tested by themselves.
+    let names =
+        ["row_sums", "column_products", "least", "running", "best", "added", "rolled", "saturated", "narrow"];
+    for (dtype, products) in [(DType::I8, Products::Own), (DType::I16, poor(48))] {
+        let mut graph = graph(dtype, &registry);
+        graph.outputs.retain(|(name, _)| names.contains(&&**name));
+        check(&graph.pruned(), &registry, &inputs(&graph), products, dtype.name());
     }
 }

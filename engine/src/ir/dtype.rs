@@ -180,3 +180,63 @@ impl fmt::Display for DType {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::DType;
+
+    /// Rust's `as` wraps integers, and truncates and saturates floats.
+    #[test]
+    fn integers_wrap_and_saturate_as_those_of_rust_do() {
+        let wholes = [
+            0,
+            1,
+            -1,
+            127,
+            128,
+            -128,
+            -129,
+            255,
+            256,
+            32767,
+            32768,
+            -32769,
+            65535,
+            65536,
+            i64::MIN,
+            i64::MAX,
+        ];
+        let floats = [
+            0.0,
+            -0.9,
+            0.9,
+            127.9,
+            128.0,
+            -129.5,
+            256.0,
+            -32769.0,
+            65536.5,
+            1e10,
+            -1e30,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        macro_rules! check {
+            ($($dtype:ident $type:ident)*) => { $(
+                for n in wholes {
+                    assert_eq!(DType::$dtype.wrap(n), n as $type as i64, "{n}");
+                }
+                for x in floats {
+                    assert_eq!(DType::$dtype.saturate(x), x as $type as i64, "{x}");
+                }
+                assert_eq!(DType::$dtype.int_range(), Some(($type::MIN as i64, $type::MAX as i64)));
+            )* };
+        }
+        check! { U8 u8 I8 i8 I16 i16 U16 u16 I32 i32 I64 i64 U32 u32 }
+        for dtype in DType::ALL {
+            assert_eq!(DType::from_name(dtype.name()), Some(dtype));
+            assert_eq!(dtype.is_int(), dtype.name().starts_with(['i', 'u']), "{dtype}");
+            assert_eq!(dtype.is_signed_int(), dtype.name().starts_with('i'), "{dtype}");
+        }
+    }
+}

@@ -13,7 +13,7 @@ pub fn repeat_interleave() -> OpForm {
         .input("x", "any tensor")
         .optional(
             "counts",
-            "how often each element along the axis, instead of `repeats`: a vector of u8, i32 or i64",
+            "how often each element along the axis, instead of `repeats`: a vector of integers other than u32",
         )
         .attr(AttrSpec::open("repeats", "how often", AttrKind::Int))
         .attr(AttrSpec::open("axis", "the axis; none for all elements as a vector", AttrKind::Int))

@@ -272,6 +272,9 @@ mod tests {
         assert_eq!(refused(DType::F16, "65520"), at("65520 is no f16"));
         assert_eq!(refused(DType::I32, "0.5"), at("0.5 is no i32"));
         assert_eq!(refused(DType::Bool, "2"), at("2 is no bool"));
+        assert_eq!(refused(DType::I8, "128"), at("128 is no i8"));
+        assert_eq!(refused(DType::I16, "-32769"), at("-32769 is no i16"));
+        assert_eq!(refused(DType::U16, "-1"), at("-1 is no u16"));
         assert_eq!(refused(DType::U8, "four"), at("`four` is not a number"));
     }
 

@@ -1,7 +1,7 @@
 //! Buffers of a launch, and elements packed into words where a language has no narrow types.
 
 use crate::codegen::ir::builder::{Code, F32, U32};
-use crate::codegen::ops::scalar::within_type;
+use crate::codegen::ops::integers::within_type;
 use crate::ir::DType;
 pub(crate) use crate::op::gpu::Buffer;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Comparison, Variable};

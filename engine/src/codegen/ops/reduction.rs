@@ -1,7 +1,8 @@
 //! The state of a reduction: combining states, exchanging them between threads, and NaN in extremes.
 
 use crate::codegen::ir::builder::{Code, F32, F64, U32, U64};
-use crate::codegen::ops::scalar::{Extreme, extremum, int_range, within_type};
+use crate::codegen::ops::integers::within_type;
+use crate::codegen::ops::scalar::{Extreme, extremum, int_range};
 use crate::codegen::types::carried_type;
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};

@@ -8,7 +8,7 @@ use crate::codegen::ir::builder::{BOOL, Code, F32, F64};
 use crate::codegen::ir::intrinsics::Intrinsic;
 use crate::codegen::ops::functions;
 use crate::codegen::ops::functions::{division, doubles};
-use crate::codegen::ops::integers;
+use crate::codegen::ops::integers::{self, within_type};
 use crate::codegen::ops::packed_types;
 use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
@@ -65,22 +65,6 @@ pub fn scalar(
         (other, args) => crate::bug!("`{}` does not take {} operands", other.name(), args.len()),
     };
     Ok(within_type(code, to, value))
-}
-
-/// Wraps an integer at the end of its type, which may be held in a wider register.
-pub fn within_type(code: &mut Code, dtype: DType, x: Variable) -> Variable {
-    let elem = x.elem_type();
-    let unused = 8 * (elem.size() as i64 - dtype.size() as i64);
-    if !dtype.is_int() || unused == 0 {
-        return x;
-    }
-    if dtype.is_signed_int() {
-        let unused = code.int(elem, unused);
-        let high = code.bit(Bitwise::ShiftLeft, x, unused);
-        return code.bit(Bitwise::ShiftRight, high, unused);
-    }
-    let mask = code.int(elem, (1 << (8 * dtype.size())) - 1);
-    code.bit(Bitwise::BitwiseAnd, x, mask)
 }
 
 fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenError> {
