@@ -24,6 +24,10 @@ mod named;
 mod on_gpu;
 #[path = "ops/refusals.rs"]
 mod refusals;
+#[path = "ops/small.rs"]
+mod small;
+#[path = "common/small_integers.rs"]
+mod small_integers;
 
 const RECORDED: [&str; 9] = [
     include_str!("examples/math.json"),
@@ -161,14 +165,11 @@ fn run(
 
 fn bytes_of(tensor: &OracleTensor) -> Vec<u8> {
     let bytes = |i: usize| match tensor.dtype {
-        DType::Bool | DType::U8 => vec![tensor.int(i) as u8],
-        DType::I32 => (tensor.int(i) as i32).to_le_bytes().to_vec(),
-        DType::U32 => (tensor.int(i) as u32).to_le_bytes().to_vec(),
-        DType::I64 => tensor.int(i).to_le_bytes().to_vec(),
         DType::F16 => half::f16::from_f64(tensor.float(i)).to_le_bytes().to_vec(),
         DType::BF16 => half::bf16::from_f64(tensor.float(i)).to_le_bytes().to_vec(),
         DType::F32 => (tensor.float(i) as f32).to_le_bytes().to_vec(),
         DType::F64 => tensor.float(i).to_le_bytes().to_vec(),
+        dtype => tensor.int(i).to_le_bytes()[..dtype.size()].to_vec(),
     };
     (0..tensor.len()).flat_map(bytes).collect()
 }

@@ -177,14 +177,11 @@ fn number(bytes: &[u8], dtype: DType) -> Option<Number> {
     }
     Some(match dtype {
         DType::Bool => Number::Bool(bytes[0] != 0),
-        DType::U8 => Number::Int(i64::from(bytes[0])),
-        DType::I32 => Number::Int(i64::from(i32::from_le_bytes(fixed(bytes)?))),
-        DType::U32 => Number::Int(i64::from(u32::from_le_bytes(fixed(bytes)?))),
-        DType::I64 => Number::Int(i64::from_le_bytes(fixed(bytes)?)),
         DType::F16 => Number::Float(half::f16::from_le_bytes(fixed(bytes)?).to_f64()),
         DType::BF16 => Number::Float(half::bf16::from_le_bytes(fixed(bytes)?).to_f64()),
         DType::F32 => Number::Float(single(f32::from_le_bytes(fixed(bytes)?))),
         DType::F64 => Number::Float(f64::from_le_bytes(fixed(bytes)?)),
+        _ => Number::Int(dtype.wrap(bytes.iter().rev().fold(0, |n, &byte| n << 8 | i64::from(byte)))),
     })
 }
 
@@ -192,13 +189,10 @@ fn bytes_of(number: &Number, dtype: DType) -> Option<Vec<u8>> {
     let int = || number.int();
     Some(match dtype {
         DType::Bool => vec![u8::from(int()? != 0)],
-        DType::U8 => vec![int()? as u8],
-        DType::I32 => (int()? as i32).to_le_bytes().to_vec(),
-        DType::U32 => (int()? as u32).to_le_bytes().to_vec(),
-        DType::I64 => int()?.to_le_bytes().to_vec(),
         DType::F16 => half::f16::from_f64(number.float()?).to_le_bytes().to_vec(),
         DType::BF16 => half::bf16::from_f64(number.float()?).to_le_bytes().to_vec(),
         DType::F32 => (number.float()? as f32).to_le_bytes().to_vec(),
         DType::F64 => number.float()?.to_le_bytes().to_vec(),
+        _ => int()?.to_le_bytes()[..dtype.size()].to_vec(),
     })
 }

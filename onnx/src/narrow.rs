@@ -36,10 +36,7 @@ const fn float(name: &'static str, bits: usize, kind: Kind) -> Narrow {
 }
 
 /// All of them. `u64` is exact below 2⁶³.
-static NARROW: [Narrow; 13] = [
-    int("i8", 8, Signed),
-    int("u16", 16, Unsigned),
-    int("i16", 16, Signed),
+static NARROW: [Narrow; 10] = [
     Narrow { name: "u64", carrier: DType::I64, bits: 64, kind: Unsigned },
     int("u4", 4, Unsigned),
     int("i4", 4, Signed),
@@ -86,10 +83,6 @@ impl Narrow {
     pub(crate) fn decoded(&self, bytes: Bytes, n: usize) -> Bytes {
         match self.bits {
             64 => bytes,
-            16 => bytes
-                .chunks_exact(2)
-                .flat_map(|pair| self.number(u32::from(pair[0]) | u32::from(pair[1]) << 8))
-                .collect(),
             bits => {
                 let per_byte = 8 / bits;
                 let mask = (1u32 << bits) - 1;

@@ -69,8 +69,7 @@ fn beside(
 fn range((dtype, narrow): Element) -> Option<(i64, i64)> {
     match (narrow, dtype) {
         (Some(narrow), _) => narrow.range(),
-        (None, DType::U8) => Some((0, 255)),
-        _ => None,
+        _ => dtype.int_range().filter(|_| dtype.size() < DType::I32.size()),
     }
 }
 

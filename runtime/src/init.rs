@@ -71,6 +71,9 @@ fn filled(dtype: DType, extents: &[usize], value: impl Fn(usize) -> f64) -> Resu
     match dtype {
         DType::Bool => fill(&mut tensor, |element| u8::from(value(element) != 0.0))?,
         DType::U8 => fill(&mut tensor, |element| value(element) as u8)?,
+        DType::I8 => fill(&mut tensor, |element| value(element) as i8)?,
+        DType::I16 => fill(&mut tensor, |element| value(element) as i16)?,
+        DType::U16 => fill(&mut tensor, |element| value(element) as u16)?,
         DType::I32 => fill(&mut tensor, |element| value(element) as i32)?,
         DType::I64 => fill(&mut tensor, |element| value(element) as i64)?,
         DType::U32 => fill(&mut tensor, |element| value(element) as u32)?,

@@ -111,6 +111,9 @@ pub fn host_tensor(tensor: &OracleTensor) -> Result<HostTensor, TensorError> {
         Elements::Int(x) => match tensor.dtype {
             DType::Bool => HostTensor::from_bytes(DType::Bool, extents, &cast(x, |x| (x != 0) as u8)),
             DType::U8 => HostTensor::from_slice(extents, &cast(x, |x| x as u8)),
+            DType::I8 => HostTensor::from_slice(extents, &cast(x, |x| x as i8)),
+            DType::I16 => HostTensor::from_slice(extents, &cast(x, |x| x as i16)),
+            DType::U16 => HostTensor::from_slice(extents, &cast(x, |x| x as u16)),
             DType::I32 => HostTensor::from_slice(extents, &cast(x, |x| x as i32)),
             DType::U32 => HostTensor::from_slice(extents, &cast(x, |x| x as u32)),
             _ => HostTensor::from_slice(extents, x),

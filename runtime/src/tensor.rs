@@ -164,6 +164,9 @@ impl HostTensor {
         let storage = &self.storage;
         match self.dtype {
             DType::Bool | DType::U8 => all(storage.as_slice::<u8>(), f64::from),
+            DType::I8 => all(storage.as_slice::<i8>(), f64::from),
+            DType::I16 => all(storage.as_slice::<i16>(), f64::from),
+            DType::U16 => all(storage.as_slice::<u16>(), f64::from),
             DType::I32 => all(storage.as_slice::<i32>(), f64::from),
             DType::I64 => all(storage.as_slice::<i64>(), |element| element as f64),
             DType::U32 => all(storage.as_slice::<u32>(), f64::from),
@@ -194,6 +197,9 @@ impl HostTensor {
             _ if dtype == self.dtype => Ok(self.clone()),
             DType::Bool => of(self, dtype, |value| u8::from(value != 0.0)),
             DType::U8 => of(self, dtype, |value| value as u8),
+            DType::I8 => of(self, dtype, |value| value as i8),
+            DType::I16 => of(self, dtype, |value| value as i16),
+            DType::U16 => of(self, dtype, |value| value as u16),
             DType::I32 => of(self, dtype, |value| value as i32),
             DType::I64 => of(self, dtype, |value| value as i64),
             DType::U32 => of(self, dtype, |value| value as u32),
@@ -352,6 +358,9 @@ mod tests {
             HostTensor::scalar(element).to_f64()[0]
         }
         assert_eq!(widened(250u8), 250.0);
+        assert_eq!(widened(-7i8), -7.0);
+        assert_eq!(widened(-7i16), -7.0);
+        assert_eq!(widened(65_000u16), 65_000.0);
         assert_eq!(widened(-7i32), -7.0);
         assert_eq!(widened(-(1i64 << 40)), -1_099_511_627_776.0);
         assert_eq!(widened(4_000_000_000u32), 4e9);
@@ -369,6 +378,9 @@ mod tests {
         assert_eq!(cast(DType::BF16), [-1.5, 0.0, 300.0, f64::INFINITY]);
         assert_eq!(cast(DType::I32), [-1.0, 0.0, 300.0, f64::from(i32::MAX)]);
         assert_eq!(cast(DType::U8), [0.0, 0.0, 255.0, 255.0]);
+        assert_eq!(cast(DType::I8), [-1.0, 0.0, 127.0, 127.0]);
+        assert_eq!(cast(DType::I16), [-1.0, 0.0, 300.0, 32767.0]);
+        assert_eq!(cast(DType::U16), [0.0, 0.0, 300.0, 65535.0]);
         assert_eq!(cast(DType::Bool), [1.0, 0.0, 1.0, 1.0]);
     }
 

@@ -4,7 +4,8 @@ import numpy
 import torch
 import torch.nn.functional as F
 
-from peers import BACKWARDS, FLOATS, INTS, TRANSPOSED, WIDE, case, grid, inf, ints, more, nan, op, t, truths, write
+from peers import BACKWARDS, FLOATS, INTS, SIGNED, TRANSPOSED, UNSIGNED, WIDE
+from peers import case, grid, inf, ints, more, nan, op, t, truths, write
 
 SPECIAL = [nan, inf, -inf, 0.0, -0.0]
 LARGE = {"f32": 2.0**100, "f64": 2.0**1000, "f16": 2.0**15, "bf16": 2.0**100}
@@ -60,9 +61,23 @@ def pairs(values):
 
 
 def binary(
-    name, peer, function, a={}, b={}, grad=True, integers=None, special=True, extremes=True, truth=False, floats=True
+    name,
+    peer,
+    function,
+    a={},
+    b={},
+    grad=True,
+    integers=None,
+    special=True,
+    extremes=True,
+    truth=False,
+    floats=True,
+    signed=SIGNED,
 ):
-    """`a` and `b` are options of `grid`. `integers` are the ranges of integer operands."""
+    """`a` and `b` are options of `grid`.
+
+    `integers` are the ranges of integer operands, and `signed` the types that hold the results of negative ones.
+    """
     cases = []
     if floats:
         cases += [
@@ -88,7 +103,7 @@ def binary(
                 "negative integers",
                 ints(3, 4, **{**first, "low": -9}),
                 ints(3, 4, seed=1, **second),
-                types=("i32", "i64"),
+                types=signed,
                 grad=False,
             ),
         ]
@@ -160,7 +175,14 @@ binary(
     b={"step": 1 / 32, "avoid": [k / 16 for k in range(-32, 33)]},
     integers=RANGE,
 )
-binary("pow", "torch.pow", torch.pow, a={"low": 0.25, "high": 3.0}, integers=({"low": 0, "high": 3}, {"high": 4}))
+binary(
+    "pow",
+    "torch.pow",
+    torch.pow,
+    a={"low": 0.25, "high": 3.0},
+    integers=({"low": 0, "high": 3}, {"high": 4}),
+    signed=[dtype for dtype in SIGNED if dtype != "i8"],
+)
 binary("atan2", "torch.atan2", torch.atan2, a={"avoid": (0,)}, b={"avoid": (0,)})
 for name in ("eq", "ne", "lt", "le", "gt", "ge"):
     comparison(name)
@@ -251,7 +273,7 @@ op(
     "torch.bitwise_not",
     torch.bitwise_not,
     case("truth values", t([False, True], "bool"), types=["bool"], grad=False),
-    case("integers", ints(2, 3, low=-9), types=("i32", "i64"), grad=False),
+    case("integers", ints(2, 3, low=-9), types=SIGNED, grad=False),
     case("bytes", ints(2, 3, high=255, dtype="u8"), types=["u8"], grad=False, results=["u8"]),
     case("zero-sized axis", truths(0, 3), types=["bool"], grad=False),
 )
@@ -393,7 +415,7 @@ def casts():
         case(
             "of integers",
             ints(2, 3, low=-9),
-            types=("i32", "i64"),
+            types=SIGNED,
             call="cast($0, dtype=f32)",
             reference=lambda x: x.double(),
             results=["f32"],
@@ -449,7 +471,6 @@ op("small_float", "torch.float8 types", None, *small_floats())
 
 # ---- Integers and truth values.
 
-SIGNED, UNSIGNED = ("i32", "i64"), ("u32", "u8")
 NEGATIVE = case("integers", ints(3, 4, low=-9), types=SIGNED, grad=False)
 POSITIVE = case("positive integers", ints(3, 4), types=UNSIGNED, grad=False)
 BITS = t([False, False, True, True], "bool"), t([False, True, False, True], "bool")
@@ -470,5 +491,40 @@ more(
     case("negative integers", ints(3, 4, low=-9), ints(3, 4, low=1, seed=1), types=SIGNED, grad=False),
     reference=lambda a, b: torch.div(a, b, rounding_mode="trunc"),
 )
+
+
+def wrapping(function, kind):
+    """A function of NumPy on small integers, whose results wrap."""
+
+    def wrapped(*operands):
+        with numpy.errstate(all="ignore"):
+            found = function(*(x.numpy().astype(kind) for x in operands))
+        return torch.from_numpy(numpy.asarray(found, kind).astype(numpy.int64))
+
+    return wrapped
+
+
+# Pairs of numbers at the ends of small types. NumPy's shifts by a type's width or more leave the sign, as here.
+FUNCTIONS = {"add": 2, "subtract": 2, "multiply": 2, "floor_divide": 2, "remainder": 2, "square": 1, "bitwise_not": 1}
+FUNCTIONS |= {"left_shift": 2, "right_shift": 2, "power": 2, "negative": 1, "absolute": 1}
+NAMES = {"power": "pow", "subtract": "sub", "multiply": "mul", "bitwise_not": "not", "negative": "neg", "absolute": "abs"}
+for kind in ("i8", "i16", "u8", "u16"):
+    dtype = numpy.dtype({"i": "int", "u": "uint"}[kind[0]] + kind[1:])
+    ends = numpy.iinfo(dtype)
+    numbers = [ends.min, ends.min + 1, 3, 7, 9, 100, ends.max - 1, ends.max] + ([-1, -7] if ends.min else [])
+    column = [[x] for x in numbers if x]
+    for function, arity in FUNCTIONS.items():
+        is_counted = function in ("left_shift", "right_shift", "power")
+        operands = [t(numbers), t([[1], [7], [8], [100]] if is_counted else column)][:arity]
+        if not ends.min and function == "negative":
+            continue
+        made = case(
+            f"wrapped {kind}",
+            *[(named, x.long()) for named, x in operands],
+            types=[kind],
+            grad=False,
+            reference=wrapping(getattr(numpy, function), dtype),
+        )
+        more(NAMES.get(function, function), made)
 
 write(__file__)

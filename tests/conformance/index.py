@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from peers import FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, more, nan, op, t, truths, write
+from peers import FLOATS, INTS, SIGNED, TRANSPOSED, UNSIGNED, case, grid, inf, ints, more, nan, op, t, truths, write
 
 B, T = grid(3, 4), grid(2, 3, 4)
 SPECIAL = t([[nan, inf, -inf], [0.0, -0.0, 1.5]])
@@ -144,7 +144,7 @@ op(
     case("none", B, NONE, grid(0, 4)),
     case("transposed", grid(4, 3), TWICE, U, view=TRANSPOSED, whole=True),
     case("NaN and infinities", t([1.0, inf, 0.0]), number([0, 1, 1]), t([nan, -inf, 1.0]), grad=False),
-    case("integers", ints(3, 4), TWICE, ints(3, 4, seed=3), types=("i32", "i64", "u32"), grad=False),
+    case("integers", ints(3, 4), TWICE, ints(3, 4, seed=3), types=(*SIGNED, "u32", "u16"), grad=False),
 )
 op(
     "scatter",
@@ -154,7 +154,7 @@ op(
     case("apart", B, number([1, 0]), grid(2, 4, seed=3)),
     case("none", B, NONE, grid(0, 4)),
     case("transposed", grid(4, 3), TWICE, U, view=TRANSPOSED),
-    case("integers", ints(3, 4), TWICE, ints(3, 4, seed=3), types=("i32", "i64", "u32"), grad=False),
+    case("integers", ints(3, 4), TWICE, ints(3, 4, seed=3), types=(*SIGNED, "u32", "u16"), grad=False),
 )
 AT = number([[2, 0, 2, 1], [0, 0, 2, 1], [2, 1, 2, 2]], "i64")
 op(
@@ -205,7 +205,7 @@ op(
             number([0, 0, 2, 0], "i64"),
             ints(4, seed=3),
             reduce=word,
-            types=("i32", "i64"),
+            types=SIGNED,
             grad=False,
         )
         for word in ("sum", "prod", "amax", "amin")
@@ -537,7 +537,7 @@ more("scatter_add", case("bytes", ints(3, 4), TWICE, ints(3, 4, seed=3), types=[
 for word in ("sum", "prod", "amax", "amin"):
     updates = ints(4, high=5, seed=3)
     at = number([0, 0, 2, 0], "i64")
-    more("scatter_reduce", case(f"{word} of bytes", ints(4), at, updates, reduce=word, types=["u8", "u32"], grad=False))
+    more("scatter_reduce", case(f"{word} of bytes", ints(4), at, updates, reduce=word, types=UNSIGNED, grad=False))
 more(
     "subtract_at_indices",
     case(
@@ -545,7 +545,7 @@ more(
         ints(3, 4, low=5),
         number([1, 3, 0], "i64"),
         ints(3, high=5, seed=3),
-        types=["i32", "i64"],
+        types=SIGNED,
         grad=False,
     ),
 )

@@ -20,13 +20,17 @@ torch.set_num_threads(1)
 inf, nan = math.inf, math.nan
 FLOATS = ("f32", "f64", "f16", "bf16")
 WIDE = ("f32", "f64")
-INTS = ("i32", "i64", "u32", "u8")
+SIGNED, UNSIGNED = ("i32", "i64", "i8", "i16"), ("u32", "u8", "u16")
+INTS = (*SIGNED, *UNSIGNED)
 TORCH = {
     "bool": torch.bool,
     "i32": torch.int32,
     "i64": torch.int64,
     "u8": torch.uint8,
     "u32": torch.int64,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "u16": torch.int64,
     "f16": torch.float16,
     "bf16": torch.bfloat16,
     "f32": torch.float32,

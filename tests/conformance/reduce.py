@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from peers import FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, more, nan, op, t, truths, write
+from peers import FLOATS, INTS, SIGNED, TRANSPOSED, UNSIGNED, case, grid, inf, ints, more, nan, op, t, truths, write
 
 HOLES = t([[1.0, nan, 2.0], [inf, 1.0, 0.5], [-inf, 0.5, -1.0], [inf, -inf, 0.0]])
 # Squares of these are within single precision.
@@ -199,9 +199,9 @@ op(
     "bincount",
     "torch.bincount",
     lambda x, bins: torch.bincount(x.flatten().long(), minlength=bins).int(),
-    case("repeated bins", ints(3, 7, high=5), bins=6, types=("i32", "i64"), grad=False, results=["i32"]),
-    case("none", ints(0), bins=3, types=("i32", "i64"), grad=False, results=["i32"]),
-    case("transposed", ints(3, 4, high=3), bins=5, types=("i32", "i64"), grad=False, results=["i32"], view=TRANSPOSED),
+    case("repeated bins", ints(3, 7, high=5), bins=6, types=SIGNED, grad=False, results=["i32"]),
+    case("none", ints(0), bins=3, types=SIGNED, grad=False, results=["i32"]),
+    case("transposed", ints(3, 4, high=3), bins=5, types=SIGNED, grad=False, results=["i32"], view=TRANSPOSED),
 )
 
 for name in ("softmax", "log_softmax"):
@@ -416,6 +416,25 @@ for title, x, types in (("truth values", truths(3, 4), ["bool"]), ("integers", i
         ),
     )
 more("statistics", case("of other floats", grid(3, 5), grad=False, whole=True, types=["f64", "f16", "bf16"]))
-more("bincount", case("other numbers", ints(3, 7, high=5), bins=6, types=["u32", "u8"], grad=False, results=["i32"]))
+more("bincount", case("other numbers", ints(3, 7, high=5), bins=6, types=UNSIGNED, grad=False, results=["i32"]))
+
+# Sums and products of small integers have their type, and wrap. PyTorch's and NumPy's are 64 bits wide unless told.
+for kind, of in (("i8", torch.int8), ("i16", torch.int16), ("u8", torch.uint8), ("u16", None)):
+    most = {"i8": 127, "i16": 32767, "u8": 255, "u16": 65535}[kind]
+    x = "T", torch.tensor([[most, 1, 2, 3], [most, most, most, 5]])
+    wrap = (lambda y, of=of: y.to(of).long()) if of else lambda y: y % 65536
+    for name in ("sum", "prod", "cumsum", "cumprod"):
+        function = getattr(torch, name)
+        more(
+            name,
+            case(
+                f"wrapped {kind}",
+                x,
+                call=f"{name}($0, axis=1)",
+                reference=lambda x, function=function, wrap=wrap: wrap(function(x, 1)),
+                types=[kind],
+                grad=False,
+            ),
+        )
 
 write(__file__)

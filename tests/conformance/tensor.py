@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from peers import BACKWARDS, FLOATS, INTS, TRANSPOSED, case, grid, inf, ints, more, nan, op, t, truths, write
+from peers import BACKWARDS, FLOATS, INTS, SIGNED, TRANSPOSED, case, grid, inf, ints, more, nan, op, t, truths, write
 
 SPECIAL = t([[nan, inf, -inf], [0.0, -0.0, 1.5]])
 
@@ -57,7 +57,7 @@ made(
     ("start=-2, stop=7, step=2, dtype=$T", {"start": -2, "stop": 7, "step": 2}),
     ("start=3, stop=-2, step=-1, dtype=$T", {"start": 3, "stop": -2, "step": -1}),
     ("start=0, stop=0, dtype=$T", {"start": 0, "stop": 0, "step": 1}),
-    types=("i32", "i64", "f32", "f64", "f16", "bf16"),
+    types=(*SIGNED, "f32", "f64", "f16", "bf16"),
 )
 made(
     "iota",
@@ -68,7 +68,7 @@ made(
     ("shape=[2, 3], axis=1, dtype=$T", {"shape": [2, 3], "axis": 1}),
     ("shape=[2, 3], axis=0, dtype=$T", {"shape": [2, 3], "axis": 0}),
     ("shape=[2, 0], axis=1, dtype=$T", {"shape": [2, 0], "axis": 1}),
-    types=("i32", "i64", "u32"),
+    types=(*SIGNED, "u32", "u16"),
 )
 made(
     "eye",
@@ -313,7 +313,7 @@ product(
         grad=False,
         types=("f32", "f64", "bf16"),
     ),
-    case("integers", ints(2, 3), ints(3, 4), types=("i32", "i64", "u32"), grad=False),
+    case("integers", ints(2, 3), ints(3, 4), types=(*SIGNED, "u32", "u16"), grad=False),
 )
 product(
     "mm",
@@ -446,7 +446,7 @@ op(
 TRUTH = dict(types=["bool"], grad=False)
 WHOLE = dict(types=INTS, grad=False)
 more("concat stack", case("truth values", truths(2, 3), truths(2, 3, seed=1), **TRUTH))
-for dtype, types in (("bool", ["bool"]), ("T", ["u8", "i64", "u32"])):
+for dtype, types in (("bool", ["bool"]), ("T", ["u8", "i64", "u32", "i8", "i16", "u16"])):
     for name, fill in (("zeros", 0), ("ones", 1)):
         more(
             name,

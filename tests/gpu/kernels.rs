@@ -115,7 +115,17 @@ pub fn called(b: &mut Builder, op: &str, x: Value, attrs: &[(&str, Attr)]) -> Ve
 
 #[test]
 fn sorts_and_selections_agree() {
-    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::U8] {
+    for dtype in [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I32,
+        DType::U8,
+        DType::I8,
+        DType::I16,
+        DType::U16,
+    ] {
         let falls = [("descending", Attr::from(true))];
         let k = |k: i64| [("k", Attr::from(k)), ("largest", Attr::from(k % 2 == 0))];
         let check = |op: &str, extents: [usize; 2], attrs: &[(&'static str, Attr)]| {

@@ -69,7 +69,7 @@ fn scans_agree() {
 
 #[test]
 fn sorts_and_selections_agree() {
-    for dtype in [DType::F32, DType::F16, DType::I32, DType::U8] {
+    for dtype in [DType::F32, DType::F16, DType::I32, DType::U8, DType::I8, DType::U16] {
         let check = |op: &str, extents: [usize; 2], attrs: &[(&str, Attr)]| {
             let called = |b: &mut Builder| {
                 let x = data(b, "x", dtype, &extents);

@@ -36,6 +36,9 @@ mod products;
 mod rows;
 mod scalars;
 mod sessions;
+mod small;
+#[path = "../common/small_integers.rs"]
+mod small_integers;
 mod training;
 mod types;
 
@@ -97,14 +100,12 @@ fn noise(n: usize, seed: u32) -> impl Iterator<Item = f64> {
 fn tensor(ty: &Type, values: impl Iterator<Item = f64>) -> Vec<u8> {
     values
         .flat_map(|x| match ty.dtype {
-            DType::Bool | DType::U8 => vec![x as u8],
-            DType::I32 => (x as i32).to_le_bytes().to_vec(),
-            DType::U32 => (x as u32).to_le_bytes().to_vec(),
-            DType::I64 => (x as i64).to_le_bytes().to_vec(),
+            DType::Bool => vec![x as u8],
             DType::F16 => half_bits(x, 5, 10).to_le_bytes().to_vec(),
             DType::BF16 => half_bits(x, 8, 7).to_le_bytes().to_vec(),
             DType::F32 => (x as f32).to_le_bytes().to_vec(),
             DType::F64 => x.to_le_bytes().to_vec(),
+            dtype => dtype.saturate(x).to_le_bytes()[..dtype.size()].to_vec(),
         })
         .collect()
 }

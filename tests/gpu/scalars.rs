@@ -9,6 +9,9 @@ fn specials(dtype: DType) -> Vec<u64> {
     match dtype {
         DType::Bool => vec![0, 1],
         DType::U8 => vec![0, 1, 2, 3, 7, 8, 127, 128, 200, 255],
+        DType::I8 => [0, 1, 2, 3, 7, 8, 100, 127].iter().flat_map(signed).collect(),
+        DType::I16 => [0, 1, 2, 15, 16, 127, 182, 32767].iter().flat_map(signed).collect(),
+        DType::U16 => vec![0, 1, 2, 3, 15, 16, 17, 255, 256, 0x7FFF, 0x8000, 0xFFFF],
         DType::U32 => vec![0, 1, 2, 3, 31, 32, 33, 255, 256, 65535, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF],
         DType::I32 => {
             [0, 1, 2, 3, 31, 32, 255, 46341, i32::MAX].map(i64::from).iter().flat_map(signed).collect()

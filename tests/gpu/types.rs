@@ -6,7 +6,8 @@ use engine::core::op::Example;
 use engine::core::testing;
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
-const INTEGERS: [DType; 4] = [DType::U8, DType::I32, DType::U32, DType::I64];
+/// Without `i16`, which `small.rs` has.
+const INTEGERS: [DType; 6] = [DType::U8, DType::I8, DType::U16, DType::I32, DType::U32, DType::I64];
 
 #[test]
 fn gpus_run_every_type_that_the_cpu_runs() {

@@ -33,8 +33,10 @@ pub fn tensor(recorded: &Json) -> HostTensor {
         "float32" => DType::F32,
         "float64" => DType::F64,
         "int64" | "uint64" => DType::I64,
-        // The engine lacks the narrow ones; i32 carries them.
-        "int32" | "int16" | "uint16" | "int8" => DType::I32,
+        "int32" => DType::I32,
+        "int16" => DType::I16,
+        "uint16" => DType::U16,
+        "int8" => DType::I8,
         "uint8" => DType::U8,
         "float16" => DType::F16,
         "bool" => DType::Bool,

@@ -28,7 +28,7 @@ mod on_host;
 
 /// The variants of matmuls whose rows are folded.
 #[derive(Clone, Copy, PartialEq)]
-enum Products {
+pub(super) enum Products {
     /// Computed by the kernel itself.
     Own,
     /// Computed by the kernel itself, in another language.
@@ -134,7 +134,7 @@ fn check_graph(nodes: &str, inputs: &HashMap<String, OracleTensor>, products: Pr
     check(&graph, &registry, inputs, products, nodes);
 }
 
-fn check(
+pub(super) fn check(
     graph: &Graph,
     registry: &Registry,
     inputs: &HashMap<String, OracleTensor>,
@@ -168,11 +168,10 @@ fn special(dtype: DType, n: usize) -> Vec<f64> {
     if dtype.is_float() {
         let odd = [f64::NAN, f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY, f64::NAN, 0.0, -0.0];
         numbers.iter_mut().step_by(3).zip(odd.iter().cycle()).for_each(|(x, &odd)| *x = odd);
-    } else if !matches!(dtype, DType::I32 | DType::I64) {
+    } else if !dtype.is_signed_int() {
         numbers.iter_mut().for_each(|x| *x += 20.0);
     } else if n > 2 {
-        let (low, high) =
-            if dtype == DType::I32 { (i32::MIN.into(), i32::MAX.into()) } else { (-9e18, 9e18) };
+        let (low, high) = if dtype == DType::I64 { (-9e18, 9e18) } else { ends(dtype) };
         (numbers[0], numbers[2]) = (high, low);
     }
     if dtype == DType::Bool {
@@ -181,8 +180,24 @@ fn special(dtype: DType, n: usize) -> Vec<f64> {
     numbers
 }
 
-const DTYPES: [DType; 8] =
-    [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I64, DType::U32, DType::U8];
+/// The smallest and the largest number of a type of integers.
+fn ends(dtype: DType) -> (f64, f64) {
+    let (low, high) = dtype.int_range().unwrap();
+    (low as f64, high as f64)
+}
+
+const DTYPES: [DType; 10] = [
+    DType::F32,
+    DType::F64,
+    DType::F16,
+    DType::BF16,
+    DType::I32,
+    DType::I64,
+    DType::U32,
+    DType::U8,
+    DType::I8,
+    DType::I16,
+];
 
 /// Checks a call on rows of one type, whose results are those of the rows.
 fn check_rows(call: &str, dtype: DType, rows: [usize; 2], count: usize, elements: Vec<f64>) {
@@ -207,7 +222,7 @@ fn check_rows_by(
 }
 
 /// CUDA C++ limited to features of WGSL, with `shared_kib` KiB of shared memory.
-fn poor(shared_kib: usize) -> Products {
+pub(super) fn poor(shared_kib: usize) -> Products {
     Products::In(DeviceModel {
         has_narrow: false,
         plane: 1,

@@ -2,7 +2,7 @@
 
 use engine::Engine;
 use engine::core::compile::{Compiled, Options, compile};
-use engine::core::ir::{DType, Graph, Type, Value, parse};
+use engine::core::ir::{Graph, Type, Value, parse};
 use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::plan::Place;
 use engine::runtime::cpu::CpuDevice;
@@ -22,16 +22,8 @@ fn numbers(ty: &Type, salt: u64, holes: bool) -> Vec<f64> {
 }
 
 fn host(tensor: &OracleTensor) -> HostTensor {
-    let floats = tensor.to_f64();
-    let shape = &tensor.extents;
-    match tensor.dtype {
-        DType::F32 => HostTensor::from_slice(shape, &floats.iter().map(|&x| x as f32).collect::<Vec<_>>()),
-        DType::I32 => HostTensor::from_slice(shape, &floats.iter().map(|&x| x as i32).collect::<Vec<_>>()),
-        DType::I64 => HostTensor::from_slice(shape, &floats.iter().map(|&x| x as i64).collect::<Vec<_>>()),
-        DType::U8 => HostTensor::from_slice(shape, &floats.iter().map(|&x| x as u8).collect::<Vec<_>>()),
-        _ => HostTensor::from_slice(shape, &floats),
-    }
-    .unwrap()
+    let floats = HostTensor::from_slice(&tensor.extents, &tensor.to_f64()).unwrap();
+    floats.cast(tensor.dtype).unwrap()
 }
 
 /// Runs a graph fused and unfused on one to three threads. All outputs must equal the oracle's exactly.
@@ -85,7 +77,7 @@ fn kinds(compiled: &Compiled) -> Vec<&'static str> {
 
 #[test]
 fn sorting_and_selecting_equal_the_oracle() {
-    for dtype in ["f32", "f64", "i32", "i64", "u8"] {
+    for dtype in ["f32", "f64", "i32", "i64", "u8", "i8", "i16", "u16"] {
         for extents in ["7", "3, 1", "5, 40", "0, 3", "2, 3, 33", "70, 300"] {
             for call in [
                 "sort(x)",

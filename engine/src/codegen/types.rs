@@ -1,6 +1,6 @@
 //! Types of elements in memory, in registers and between threads, and sizes of blocks and warps.
 
-use crate::codegen::ir::types::{BF16, BOOL, F16, F32, F64, I32, I64, U8, U32};
+use crate::codegen::ir::types::{BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32};
 use crate::device_model::DeviceModel;
 use crate::ir::DType;
 use cubecl_core::ir::ElemType;
@@ -15,8 +15,8 @@ pub const PLANE: usize = 32;
 /// The type in which threads exchange values of a dtype: narrow integers travel as words.
 pub fn carried_type(dtype: DType) -> ElemType {
     match dtype {
-        DType::Bool | DType::U8 | DType::U32 => U32,
-        DType::I32 => I32,
+        DType::Bool | DType::U8 | DType::U16 | DType::U32 => U32,
+        DType::I8 | DType::I16 | DType::I32 => I32,
         DType::I64 => I64,
         DType::F16 | DType::BF16 | DType::F32 => F32,
         DType::F64 => F64,
@@ -24,13 +24,13 @@ pub fn carried_type(dtype: DType) -> ElemType {
 }
 
 impl DeviceModel {
-    /// The type of registers that hold a dtype.
+    /// The type of registers that hold a dtype. Small integers lie in registers of 32 bits, sign-extended.
     pub fn register(&self, dtype: DType) -> ElemType {
         match dtype {
             DType::Bool => BOOL,
             DType::U8 if self.has_narrow => U8,
-            DType::U8 | DType::U32 => U32,
-            DType::I32 => I32,
+            DType::U8 | DType::U16 | DType::U32 => U32,
+            DType::I8 | DType::I16 | DType::I32 => I32,
             DType::I64 => I64,
             DType::F16 | DType::BF16 | DType::F32 => F32,
             DType::F64 => F64,
@@ -42,6 +42,9 @@ impl DeviceModel {
         match dtype {
             _ if self.lanes(dtype) > 1 => U32,
             DType::Bool => U8,
+            DType::I8 => I8,
+            DType::I16 => I16,
+            DType::U16 => U16,
             DType::F16 => F16,
             DType::BF16 => BF16,
             other => self.register(other),

@@ -57,7 +57,8 @@ macro_rules! plain {
     )*};
 }
 plain! {
-    f32: F32; f64: F64; f16: F16; bf16: BF16; i32: I32; i64: I64; u32: U32; u8: U8 | Bool;
+    f32: F32; f64: F64; f16: F16; bf16: BF16; i32: I32; i64: I64; u32: U32; u8: U8 | Bool; i8: I8;
+    i16: I16; u16: U16;
 }
 impl sealed::Sealed for u64 {}
 impl Plain for u64 {}

@@ -44,7 +44,7 @@ impl OracleTensor {
     /// A tensor of an integer or boolean type.
     pub fn ints(dtype: DType, extents: &[usize], elements: Vec<i64>) -> OracleTensor {
         assert_eq!(elements.len(), extents.iter().product::<usize>(), "elements of {extents:?}");
-        let elements = elements.into_iter().map(|x| wrap(x, dtype)).collect();
+        let elements = elements.into_iter().map(|x| dtype.wrap(x)).collect();
         OracleTensor { dtype, extents: extents.to_vec(), elements: Elements::Int(elements) }
     }
 
@@ -99,16 +99,5 @@ impl OracleTensor {
             Elements::Float(elements) => elements[i] as i64,
             Elements::Int(elements) => elements[i],
         }
-    }
-}
-
-/// An integer reduced to the width of its type.
-pub(crate) fn wrap(x: i64, dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool => (x != 0) as i64,
-        DType::U8 => x as u8 as i64,
-        DType::I32 => x as i32 as i64,
-        DType::U32 => x as u32 as i64,
-        _ => x,
     }
 }

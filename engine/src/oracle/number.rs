@@ -1,18 +1,6 @@
 //! Single numbers: rounding, wrapping and the combining operations.
 
 use crate::ir::{DType, Monoid};
-pub(super) use crate::op::reference::wrap;
-
-/// Truncates and saturates; NaN becomes 0.
-pub(super) fn float_to_int(x: f64, dtype: DType) -> i64 {
-    match dtype {
-        DType::Bool => (x != 0.0) as i64,
-        DType::U8 => x as u8 as i64,
-        DType::I32 => x as i32 as i64,
-        DType::U32 => x as u32 as i64,
-        _ => x as i64,
-    }
-}
 
 /// A float rounded to its type.
 pub(super) fn round(x: f64, dtype: DType) -> f64 {

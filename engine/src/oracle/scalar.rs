@@ -1,6 +1,6 @@
 //! The scalar primitives on `f64` and `i64`.
 
-use super::number::{combine_floats, float_to_int};
+use super::number::combine_floats;
 use super::tensor::Precision;
 use crate::ir::{Binary, DType, Literal, Monoid, Scalar, Type, Unary};
 use crate::op::reference::{Elements, OracleTensor};
@@ -52,7 +52,7 @@ fn cast(x: &OracleTensor, dtype: DType, precision: Precision) -> OracleTensor {
         return result.rounded(precision);
     }
     let int = |i: usize| match &x.elements {
-        Elements::Float(elements) => float_to_int(elements[i], dtype),
+        Elements::Float(elements) => dtype.saturate(elements[i]),
         Elements::Int(elements) if dtype == DType::Bool => (elements[i] != 0) as i64,
         Elements::Int(elements) => elements[i],
     };
@@ -167,13 +167,7 @@ fn shift(a: i64, b: i64, dtype: DType, by: fn(i64, i64) -> i64) -> i64 {
 
 /// The initial value of a reduction.
 pub(super) fn neutral(monoid: Monoid, dtype: DType) -> Literal {
-    let (low, high) = match dtype {
-        DType::Bool => (0, 1),
-        DType::U8 => (0, u8::MAX as i64),
-        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
-        DType::U32 => (0, u32::MAX as i64),
-        _ => (i64::MIN, i64::MAX),
-    };
+    let (low, high) = dtype.int_range().unwrap_or((0, 1));
     match monoid {
         Monoid::Sum => Literal::Int(0).cast(dtype),
         Monoid::Prod => Literal::Int(1).cast(dtype),

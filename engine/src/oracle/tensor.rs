@@ -90,7 +90,7 @@ impl OracleTensor {
                 elements[to] = number::combine_floats(monoid, elements[to], x);
             }
             (Elements::Int(elements), Element::Int(x)) => {
-                elements[to] = number::wrap(number::combine_ints(monoid, elements[to], x), self.dtype);
+                elements[to] = self.dtype.wrap(number::combine_ints(monoid, elements[to], x));
             }
             (_, value) => crate::bug!("{value:?} meets a tensor of {}", self.dtype),
         }
@@ -110,7 +110,7 @@ impl OracleTensor {
             }
             (Elements::Int(elements), Elements::Int(l), Elements::Int(r)) => {
                 let products = steps.map(|(i, j)| l[a + i].wrapping_mul(r[b + j]));
-                elements[to] = number::wrap(products.fold(0, i64::wrapping_add), self.dtype);
+                elements[to] = self.dtype.wrap(products.fold(0, i64::wrapping_add));
             }
             _ => crate::bug!("a product of {} and {}", lhs.dtype, rhs.dtype),
         }

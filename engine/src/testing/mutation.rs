@@ -270,7 +270,7 @@ fn sign_of(node: &Node) -> Option<Unary> {
 }
 
 fn is_signed(dtype: DType) -> bool {
-    dtype.is_float() || matches!(dtype, DType::I32 | DType::I64)
+    dtype.is_float() || dtype.is_signed_int()
 }
 
 fn negative(literal: Literal) -> Literal {

@@ -121,7 +121,7 @@ impl Making<'_, '_> {
                 return Some(self.of("Not", &[&same]));
             }
             Binary::Rem => return Some(self.writer.node("Mod", &[a, b], vec![int("fmod", 1)], self.value)),
-            Binary::Shl | Binary::Shr if matches!(self.dtype, DType::U8 | DType::U32) => {
+            Binary::Shl | Binary::Shr if self.dtype.is_int() && !self.dtype.is_signed_int() => {
                 let direction = text("direction", if op == Binary::Shl { "LEFT" } else { "RIGHT" });
                 return Some(self.writer.node("BitShift", &[a, b], vec![direction], self.value));
             }

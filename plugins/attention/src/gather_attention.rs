@@ -59,13 +59,12 @@ pub fn gather_attention() -> OpForm {
 
 fn expect_selection(q: &Type, idx: &Type) -> Result<(), TypeIssue> {
     let rank = q.rank();
-    let is_index = matches!(idx.dtype, DType::U8 | DType::I32 | DType::I64);
-    if is_index && idx.rank() == rank && idx.shape[..rank - 1] == q.shape[..rank - 1] {
+    if idx.dtype.is_index() && idx.rank() == rank && idx.shape[..rank - 1] == q.shape[..rank - 1] {
         return Ok(());
     }
     Err(TypeIssue::new(format!("`gather_attention` of {q} by {idx}"))
         .at(3, format!("this is {idx}"))
-        .help("indices are u8, i32 or i64, with a list for each query of each head"))
+        .help("indices are integers other than u32, with a list for each query of each head"))
 }
 
 /// `[g, r, d] · [g, r, s, d] -> [g, r, s]`
@@ -88,8 +87,7 @@ impl Selection {
     fn of(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Selection {
         let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
         let n_selected = b.extents(inputs[3])[b.ty(inputs[3]).rank() - 1];
-        let given =
-            b.cast(inputs[3], if b.dtype(inputs[3]) == DType::U8 { DType::I32 } else { b.dtype(inputs[3]) });
+        let given = b.cast(inputs[3], b.dtype(inputs[3]).index_type());
         let given = heads.by_query(b, given, n_selected);
         let last = heads.keys as i64 - 1;
         let skips = attrs.str("oob") == "skip" && heads.keys > 0;

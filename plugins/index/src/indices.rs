@@ -22,12 +22,7 @@ pub fn policy_wrapping(by_default: bool) -> Vec<AttrSpec> {
 
 /// Checks that the type can index.
 pub fn expect_index(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssue> {
-    ty.expect_dtype(
-        op,
-        operand,
-        |dtype| matches!(dtype, DType::U8 | DType::I32 | DType::I64),
-        "u8, i32 or i64",
-    )
+    ty.expect_dtype(op, operand, DType::is_index, "integers other than u32")
 }
 
 /// Indices that can be used without a check.
@@ -41,7 +36,7 @@ pub struct Indices {
 /// Applies the policy to indices into `bound` positions.
 pub fn indices(b: &mut Builder, given: Value, bound: usize, attrs: &Attrs) -> Indices {
     // Bounds beyond 255 do not fit a byte.
-    let given = if b.dtype(given) == DType::U8 { b.cast(given, DType::I32) } else { given };
+    let given = b.cast(given, b.dtype(given).index_type());
     let given = match attrs.bool("wrap_negative") {
         true => b.map(&[given], |i| E::select(i[0].lt(0i64), i[0] + E::from(bound as i64), i[0])),
         false => given,

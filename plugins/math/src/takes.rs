@@ -9,7 +9,7 @@ pub fn numbers(dtype: DType) -> bool {
 
 /// Numbers that can be negative.
 pub fn signed(dtype: DType) -> bool {
-    dtype.is_float() || matches!(dtype, DType::I32 | DType::I64)
+    dtype.is_float() || dtype.is_signed_int()
 }
 
 /// Truth values and integers.

@@ -24,8 +24,7 @@ pub fn embedding_rms_norm() -> OpForm {
 fn row_types(types: &[Type]) -> Result<Type, TypeIssue> {
     let (table, idx) = (&types[0], &types[1]);
     table.expect_dtype("embedding_rms_norm", 0, |dtype| dtype.is_float(), "floats")?;
-    let is_index = |dtype| matches!(dtype, DType::U8 | DType::I32 | DType::I64);
-    idx.expect_dtype("embedding_rms_norm", 1, is_index, "u8, i32 or i64")?;
+    idx.expect_dtype("embedding_rms_norm", 1, DType::is_index, "integers other than u32")?;
     let weight_fits = types.get(2).is_none_or(|weight| {
         weight.dtype == table.dtype && table.shape.get(1..) == Some(weight.shape.as_slice())
     });

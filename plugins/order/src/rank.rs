@@ -43,6 +43,9 @@ macro_rules! ranked_ints {
 ranked_ints! {
     u8, u8, 0;
     u32, u32, 0;
+    i8, u8, 1 << 7;
+    i16, u16, 1 << 15;
+    u16, u16, 0;
     i32, u32, 1 << 31;
     i64, u64, 1 << 63;
 }
@@ -92,6 +95,18 @@ macro_rules! with_element {
         match $dtype {
             engine_core::ir::DType::Bool | engine_core::ir::DType::U8 => {
                 type $T = u8;
+                $body
+            }
+            engine_core::ir::DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            engine_core::ir::DType::I16 => {
+                type $T = i16;
+                $body
+            }
+            engine_core::ir::DType::U16 => {
+                type $T = u16;
                 $body
             }
             engine_core::ir::DType::I32 => {
@@ -211,6 +226,9 @@ mod tests {
         check(&[i64::MIN, -1, 0, 1, i64::MAX]);
         check(&[0u32, 1, u32::MAX]);
         check(&[0u8, 1, u8::MAX]);
+        check(&[i8::MIN, -1, 0, 1, i8::MAX]);
+        check(&[i16::MIN, -1, 0, 1, i16::MAX]);
+        check(&[0u16, 1, u16::MAX]);
     }
 
     #[test]

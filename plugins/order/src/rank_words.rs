@@ -35,7 +35,7 @@ impl Order {
 
     /// What makes integers compare as their bits do.
     fn flip(self) -> u32 {
-        if matches!(self.dtype, DType::I32 | DType::I64) { self.sign() } else { 0 }
+        if self.dtype.is_signed_int() { self.sign() } else { 0 }
     }
 
     /// The bits of infinity, of which only the first word has any.
@@ -80,13 +80,24 @@ pub fn high_rank(high: u32, low: u32, #[comptime] order: Order) -> u32 {
         // Flips the sign of what is positive and all bits of what is negative: then bits compare as numbers do.
         select(is_positive, high | sign, high ^ mask)
     } else {
-        high ^ comptime!(order.flip())
+        // A register may hold more bits than the element: its sign repeated.
+        high_bits(high, order) ^ comptime!(order.flip())
     };
     let ordered = if comptime!(order.is_descending) { ascending ^ mask } else { ascending };
     if comptime!(order.dtype.is_float()) {
         select(is_nan(high, low, order), u32::new(comptime!(order.nan_rank() as i64)), ordered)
     } else {
         ordered
+    }
+}
+
+/// The bits of an integer that the rank has.
+#[cube]
+fn high_bits(high: u32, #[comptime] order: Order) -> u32 {
+    if comptime!(order.flip() != 0 && order.mask() != u32::MAX) {
+        high & comptime!(order.mask())
+    } else {
+        high
     }
 }
 

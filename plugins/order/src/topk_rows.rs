@@ -120,38 +120,17 @@ fn block_fold(call: &KernelCall, device: &DeviceModel) -> Result<Arc<dyn BlockFo
 
 fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
     let (k, descending) = (k(call), is_descending(call));
-    let last = with_element!(dtype(call), T => f64_of(T::last(descending)));
-    ordered(call, args[0], descending, Some((k, last)))
+    ordered(call, args[0], descending, Some((k, last(dtype(call), descending))))
 }
 
-fn f64_of<T: Into<Number>>(x: T) -> f64 {
-    x.into().0
-}
-
-/// An element as the oracle's number.
-struct Number(f64);
-
-macro_rules! numbers {
-    ($($ty:ty)*) => {$(
-        impl From<$ty> for Number {
-            fn from(x: $ty) -> Number {
-                Number(x as f64)
-            }
-        }
-    )*};
-}
-numbers! { u8 u32 i32 i64 f32 f64 }
-
-impl From<half::f16> for Number {
-    fn from(x: half::f16) -> Number {
-        Number(x.to_f64())
-    }
-}
-
-impl From<half::bf16> for Number {
-    fn from(x: half::bf16) -> Number {
-        Number(x.to_f64())
-    }
+/// The number that comes last.
+fn last(dtype: DType, descending: bool) -> f64 {
+    let (least, most) = match dtype.int_range() {
+        Some((least, most)) => (least as f64, most as f64),
+        None if dtype == DType::Bool => (0.0, 1.0),
+        None => (f64::NEG_INFINITY, f64::INFINITY),
+    };
+    if descending { least } else { most }
 }
 
 fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {

@@ -77,7 +77,7 @@ pub fn iota() -> OpForm {
         .expand(|b, call| {
             let ty = checked(numbered_type(call.attrs));
             let axis = checked(ty.axis(call.attrs.int("axis")));
-            let counter = if ty.dtype.is_float() { DType::I32 } else { ty.dtype };
+            let counter = counter(ty.dtype);
             let position = b.iota(axis, ty.with_dtype(counter));
             vec![b.cast(position, ty.dtype)]
         })
@@ -95,18 +95,23 @@ fn numbered_type(attrs: &Attrs) -> Result<Type, TypeIssue> {
     let ty = filled_type(attrs);
     ty.axis(attrs.int("axis"))?;
     match ty.dtype {
-        DType::Bool | DType::U8 => {
+        DType::Bool => {
             Err(TypeIssue::new(format!("`iota` does not make {}", ty.dtype)).help("cast it afterwards"))
         }
         _ => Ok(ty),
     }
 }
 
+/// The type in which positions are counted: the own type of integers, except that small ones wrap.
+fn counter(dtype: DType) -> DType {
+    if dtype.is_int() && dtype.size() >= DType::I32.size() { dtype } else { DType::I32 }
+}
+
 fn range_type(attrs: &Attrs) -> Result<Type, TypeIssue> {
     let [start, stop, step] = ["start", "stop", "step"].map(|name| attrs.float(name));
     let count = ((stop - start) / step).ceil();
     let dtype = attrs.dtype("dtype");
-    if dtype == DType::Bool || dtype == DType::U8 {
+    if dtype == DType::Bool {
         return Err(TypeIssue::new(format!("`arange` does not make {dtype}")).help("cast it afterwards"));
     }
     // Row indices are 32 bits wide.
@@ -124,8 +129,7 @@ fn range_type(attrs: &Attrs) -> Result<Type, TypeIssue> {
 
 fn range(b: &mut Builder, attrs: &Attrs) -> Value {
     let ty = checked(range_type(attrs));
-    let counter = if ty.dtype.is_float() { DType::I32 } else { ty.dtype };
-    let position = b.iota(0, ty.with_dtype(counter));
+    let position = b.iota(0, ty.with_dtype(counter(ty.dtype)));
     // Small floats are rounded once, after the last operation.
     let wide = ty.dtype.accumulator();
     let position = b.cast(position, wide);

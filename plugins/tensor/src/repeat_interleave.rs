@@ -13,7 +13,7 @@ pub fn repeat_interleave() -> OpForm {
         .input("x", "any tensor")
         .optional(
             "counts",
-            "how often each element along the axis, instead of `repeats`: a vector of u8, i32 or i64",
+            "how often each element along the axis, instead of `repeats`: a vector of integers other than u32",
         )
         .attr(AttrSpec::open("repeats", "how often", AttrKind::Int))
         .attr(AttrSpec::open("axis", "the axis; none for all elements as a vector", AttrKind::Int))
@@ -87,8 +87,7 @@ fn counted(x: &Type, counts: &Type, attrs: &Attrs) -> Result<(usize, Type), Type
             .at(1, format!("this is {counts}"))
             .help(help)
     };
-    let is_integer = |dtype| matches!(dtype, DType::U8 | DType::I32 | DType::I64);
-    counts.expect_dtype("repeat_interleave", 1, is_integer, "u8, i32 or i64")?;
+    counts.expect_dtype("repeat_interleave", 1, DType::is_index, "integers other than u32")?;
     let (axis, mut ty) = match attrs.opt_int("axis") {
         Some(axis) => (x.axis(axis)?, x.clone()),
         None => (0, merged(x, [&x.shape[..]].into_iter())?),
@@ -134,7 +133,7 @@ fn by_counts(b: &mut Builder, x: Value, counts: Value, attrs: &Attrs) -> Value {
 
 /// Numbers as `i32`, none above `total + 1`.
 fn within(b: &mut Builder, counts: Value, total: usize) -> Value {
-    let counts = if b.dtype(counts) == DType::U8 { b.cast(counts, DType::I32) } else { counts };
+    let counts = b.cast(counts, b.dtype(counts).index_type());
     let counts = b.map(&[counts], |v| v[0].max(-1i64).min(total as i64 + 1));
     b.cast(counts, DType::I32)
 }

@@ -22,6 +22,9 @@ fn small(step: u64) -> Checkpoint {
         ("w1", HostTensor::from_slice(&[2, 3], &[1.0f32, -2.5, f32::NAN, 0.0, -0.0, f32::INFINITY]).unwrap()),
         ("empty", HostTensor::zeros(DType::F32, &[0, 4]).unwrap()),
         ("step", HostTensor::scalar(step as i64)),
+        ("bytes", HostTensor::from_slice(&[3], &[-128i8, 0, 127]).unwrap()),
+        ("signed", HostTensor::from_slice(&[2], &[-32768i16, 32767]).unwrap()),
+        ("unsigned", HostTensor::from_slice(&[1], &[65535u16]).unwrap()),
     ];
     Checkpoint {
         tensors: tensors.into_iter().map(|(name, tensor)| (name.to_string(), tensor)).collect(),
@@ -92,6 +95,9 @@ fn we_read_files_of_other_tools() {
     let tensors = [
         ("layer.weight", TensorView::new(safetensors::Dtype::F16, vec![1, 2], &f16s).unwrap()),
         ("layer.bias", TensorView::new(safetensors::Dtype::BF16, vec![1], &bf16s).unwrap()),
+        ("scale.i8", TensorView::new(safetensors::Dtype::I8, vec![2], &[127, 128]).unwrap()),
+        ("scale.i16", TensorView::new(safetensors::Dtype::I16, vec![1], &[0, 128]).unwrap()),
+        ("scale.u16", TensorView::new(safetensors::Dtype::U16, vec![1], &[0, 128]).unwrap()),
     ];
     let metadata = std::collections::HashMap::from([("format".to_string(), "pt".to_string())]);
     let bytes = safetensors::serialize(tensors, Some(metadata)).unwrap();
@@ -99,6 +105,9 @@ fn we_read_files_of_other_tools() {
     assert_eq!(weights.metadata["format"], "pt");
     assert_eq!(weights.tensors["layer.weight"].to_f64(), [1.5, -2.0]);
     assert_eq!(weights.tensors["layer.bias"].to_f64(), [3.0]);
+    assert_eq!(weights.tensors["scale.i8"].to_f64(), [127.0, -128.0]);
+    assert_eq!(weights.tensors["scale.i16"].to_f64(), [-32768.0]);
+    assert_eq!(weights.tensors["scale.u16"].to_f64(), [32768.0]);
 
     let error = parse(&bytes).unwrap_err();
     assert!(matches!(error.fact, CheckpointFact::NoChecksum), "{error}");

@@ -170,14 +170,14 @@ impl Cells {
         };
         match self.dtype {
             DType::Bool => as_int::<u8>(whole).is_some_and(|n| n <= 1 && put(&[n])),
-            DType::U8 => as_int::<u8>(whole).is_some_and(|n| put(&[n])),
-            DType::I32 => as_int::<i32>(whole).is_some_and(|n| put(&n.to_le_bytes())),
-            DType::U32 => as_int::<u32>(whole).is_some_and(|n| put(&n.to_le_bytes())),
-            DType::I64 => as_int::<i64>(whole).is_some_and(|n| put(&n.to_le_bytes())),
             DType::F16 => fits(f16::from_f64(float).to_f64()) && put(&f16::from_f64(float).to_le_bytes()),
             DType::BF16 => fits(bf16::from_f64(float).to_f64()) && put(&bf16::from_f64(float).to_le_bytes()),
             DType::F32 => fits(f64::from(float as f32)) && put(&(float as f32).to_le_bytes()),
             DType::F64 => put(&float.to_le_bytes()),
+            dtype => {
+                let n = as_int::<i64>(whole).filter(|&n| dtype.wrap(n) == n);
+                n.is_some_and(|n| put(&n.to_le_bytes()[..dtype.size()]))
+            }
         }
     }
 
@@ -272,6 +272,9 @@ mod tests {
         assert_eq!(refused(DType::F16, "65520"), at("65520 is no f16"));
         assert_eq!(refused(DType::I32, "0.5"), at("0.5 is no i32"));
         assert_eq!(refused(DType::Bool, "2"), at("2 is no bool"));
+        assert_eq!(refused(DType::I8, "128"), at("128 is no i8"));
+        assert_eq!(refused(DType::I16, "-32769"), at("-32769 is no i16"));
+        assert_eq!(refused(DType::U16, "-1"), at("-1 is no u16"));
         assert_eq!(refused(DType::U8, "four"), at("`four` is not a number"));
     }
 

@@ -146,11 +146,7 @@ pub(crate) fn converted(
     let values = tensor.to_f64();
     let fits = |value: f64| match dtype {
         DType::Bool => value == 0.0 || value == 1.0,
-        DType::U8 => value == f64::from(value as u8),
-        DType::I32 => value == f64::from(value as i32),
-        DType::U32 => value == f64::from(value as u32),
-        DType::I64 => value == (value as i64) as f64,
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 => true,
+        _ => dtype.is_float() || value == dtype.saturate(value) as f64,
     };
     if let Some(at) = values.iter().position(|&value| !fits(value)) {
         return Err(TableError::WrongValue { row: first + at / n_elements, value: values[at], dtype });
@@ -210,7 +206,17 @@ mod tests {
         let fitted = fit(&rows, &input(DType::U8, &[2, 2]), 1, 2).unwrap();
         assert_eq!(format!("{fitted:?}"), "u8[2,2,2]");
         assert_eq!(fitted.to_f64(), [5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 255.0]);
-        for dtype in [DType::I32, DType::I64, DType::U32, DType::F16, DType::BF16, DType::F32, DType::F64] {
+        for dtype in [
+            DType::I16,
+            DType::U16,
+            DType::I32,
+            DType::I64,
+            DType::U32,
+            DType::F16,
+            DType::BF16,
+            DType::F32,
+            DType::F64,
+        ] {
             assert_eq!(fit(&rows, &input(dtype, &[4]), 0, 1).unwrap().to_f64(), [1.0, 2.0, 3.0, 4.0]);
         }
     }

@@ -19,6 +19,21 @@ unsafe impl Element for u8 {
 }
 
 // SAFETY: as above.
+unsafe impl Element for i8 {
+    const DTYPE: DType = DType::I8;
+}
+
+// SAFETY: as above.
+unsafe impl Element for i16 {
+    const DTYPE: DType = DType::I16;
+}
+
+// SAFETY: as above.
+unsafe impl Element for u16 {
+    const DTYPE: DType = DType::U16;
+}
+
+// SAFETY: as above.
 unsafe impl Element for i32 {
     const DTYPE: DType = DType::I32;
 }

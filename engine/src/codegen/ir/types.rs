@@ -5,8 +5,11 @@ use cubecl_core::prelude::{CubeType, NativeExpand};
 
 pub const BOOL: ElemType = ElemType::Bool;
 pub const U8: ElemType = ElemType::UInt(UIntKind::U8);
+pub const U16: ElemType = ElemType::UInt(UIntKind::U16);
 pub const U32: ElemType = ElemType::UInt(UIntKind::U32);
 pub const U64: ElemType = ElemType::UInt(UIntKind::U64);
+pub const I8: ElemType = ElemType::Int(IntKind::I8);
+pub const I16: ElemType = ElemType::Int(IntKind::I16);
 pub const I32: ElemType = ElemType::Int(IntKind::I32);
 pub const I64: ElemType = ElemType::Int(IntKind::I64);
 pub const F16: ElemType = ElemType::Float(FloatKind::F16);

@@ -1,17 +1,18 @@
 //! Elements as words of 32 bits.
 
 use crate::codegen::ir::builder::Code;
-use crate::codegen::ir::types::{U32, U64};
-use cubecl_core::ir::{Bitwise, ElemType, UIntKind, Variable};
-
-const U16: ElemType = ElemType::UInt(UIntKind::U16);
+use crate::codegen::ir::types::{U8, U16, U32, U64};
+use cubecl_core::ir::{Bitwise, ElemType, Variable};
 
 impl Code<'_> {
     /// The bits of an element. 64 bits give the high and the low word, others one word and 0.
     pub fn words_of(&mut self, value: Variable) -> [Variable; 2] {
         let zero = self.int(U32, 0);
         match value.elem_type().size() {
-            1 => [self.cast(U32, value), zero],
+            1 => {
+                let bits = self.reinterpret(U8, value);
+                [self.cast(U32, bits), zero]
+            }
             2 => {
                 let bits = self.reinterpret(U16, value);
                 [self.cast(U32, bits), zero]

@@ -7,6 +7,7 @@ use crate::codegen::ops::access::{Element, element};
 use crate::codegen::ops::assertion::raise;
 use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::fast_math;
+use crate::codegen::ops::integers::within_type;
 use crate::codegen::ops::packed_types::high_half;
 use crate::codegen::ops::philox;
 use crate::codegen::ops::scalar::{literal, narrowed, quotient_by, scalar, widened};
@@ -70,6 +71,7 @@ impl BodyCode<'_> {
             FusedOp::Coord(access) => {
                 let element = element(code, access, point);
                 let value = code.cast(code.device.register(inst.dtype), element.index);
+                let value = within_type(code, inst.dtype, value);
                 element.filled(code, inst.dtype, value)
             }
             FusedOp::Random { stream, step, iteration, access } => {

@@ -1,8 +1,24 @@
-//! Integer functions that a language lacks or leaves partly undefined.
+//! Integer functions that a language lacks or leaves partly undefined, and small integers in wide registers.
 
 use crate::codegen::ir::builder::{Code, I64, U32, U64};
-use crate::ir::Binary;
+use crate::ir::{Binary, DType};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable};
+
+/// Wraps an integer at the end of its type, which may be held in a wider register.
+pub fn within_type(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    let elem = x.elem_type();
+    let unused = 8 * (elem.size() as i64 - dtype.size() as i64);
+    if !dtype.is_int() || unused == 0 {
+        return x;
+    }
+    if dtype.is_signed_int() {
+        let unused = code.int(elem, unused);
+        let high = code.bit(Bitwise::ShiftLeft, x, unused);
+        return code.bit(Bitwise::ShiftRight, high, unused);
+    }
+    let mask = code.int(elem, (1 << (8 * dtype.size())) - 1);
+    code.bit(Bitwise::BitwiseAnd, x, mask)
+}
 
 /// The remainder of a/b for signed integers, with the sign of a. SPIR-V's remainder is undefined for negative
 /// numbers: NVIDIA's driver gives 1 for -1 % -2. Its division is defined.

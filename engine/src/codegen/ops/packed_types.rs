@@ -1,6 +1,7 @@
 //! Buffers of a launch, and elements packed into words where a language has no narrow types.
 
 use crate::codegen::ir::builder::{Code, F32, U32};
+use crate::codegen::ops::integers::within_type;
 use crate::ir::DType;
 pub(crate) use crate::op::gpu::Buffer;
 use cubecl_core::ir::{Arithmetic, AtomicOp, Bitwise, Comparison, Variable};
@@ -159,6 +160,10 @@ pub fn widened(code: &mut Code, dtype: DType, bits: Variable) -> Variable {
             code.reinterpret(F32, bits)
         }
         DType::F16 => from_half(code, bits),
+        _ if dtype.is_signed_int() => {
+            let signed = code.cast(code.device.register(dtype), bits);
+            within_type(code, dtype, signed)
+        }
         _ => bits,
     }
 }
@@ -168,7 +173,14 @@ pub fn narrowed(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     match dtype {
         DType::BF16 => to_bfloat(code, x),
         DType::F16 => to_half(code, x),
-        _ => code.cast(U32, x),
+        _ => {
+            let bits = code.cast(U32, x);
+            if !dtype.is_signed_int() {
+                return bits;
+            }
+            let mask = code.int(U32, (1 << (8 * dtype.size())) - 1);
+            code.bit(Bitwise::BitwiseAnd, bits, mask)
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The state of a reduction: combining states, exchanging them between threads, and NaN in extremes.
 
 use crate::codegen::ir::builder::{Code, F32, F64, U32, U64};
-use crate::codegen::ops::scalar::{Extreme, extremum, int_range, within_type};
+use crate::codegen::ops::integers::within_type;
+use crate::codegen::ops::scalar::{Extreme, extremum, int_range};
 use crate::codegen::types::carried_type;
 use crate::ir::{DType, Monoid};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ElemType, Variable};
@@ -28,11 +29,11 @@ impl State {
         let elem = carried_type(dtype);
         let lowest = |code: &mut Code| match elem {
             F32 | F64 => code.float(elem, f64::NEG_INFINITY),
-            _ => code.int(elem, int_range(dtype).0 as i64),
+            _ => code.int(elem, int_range(dtype).0),
         };
         let highest = |code: &mut Code| match elem {
             F32 | F64 => code.float(elem, f64::INFINITY),
-            _ => code.int(elem, int_range(dtype).1 as i64),
+            _ => code.int(elem, int_range(dtype).1),
         };
         let value = match monoid {
             Monoid::Sum => code.constant(elem, 0.0),

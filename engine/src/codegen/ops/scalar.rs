@@ -1,14 +1,14 @@
 //! Scalar primitives as instructions.
 //!
-//! Half-precision registers are held in `f32` and rounded where they are stored or cast; bytes are computed as
-//! bytes.
+//! Half-precision registers are held in `f32` and rounded where they are stored or cast. Unsigned bytes are computed as
+//! bytes where the language has them, and other small integers in registers of 32 bits.
 
 use crate::codegen::error::CodegenError;
-use crate::codegen::ir::builder::{BOOL, Code, F32, F64, U32};
+use crate::codegen::ir::builder::{BOOL, Code, F32, F64};
 use crate::codegen::ir::intrinsics::Intrinsic;
 use crate::codegen::ops::functions;
 use crate::codegen::ops::functions::{division, doubles};
-use crate::codegen::ops::integers;
+use crate::codegen::ops::integers::{self, within_type};
 use crate::codegen::ops::packed_types;
 use crate::ir::{Binary, DType, Foreign, Literal, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Bitwise, Comparison, ConstantValue, ElemType, Variable, VariableKind};
@@ -65,15 +65,6 @@ pub fn scalar(
         (other, args) => crate::bug!("`{}` does not take {} operands", other.name(), args.len()),
     };
     Ok(within_type(code, to, value))
-}
-
-/// Wraps an integer at the end of its type, which may be held in a wider register.
-pub fn within_type(code: &mut Code, dtype: DType, x: Variable) -> Variable {
-    if dtype != DType::U8 || x.elem_type() != U32 {
-        return x;
-    }
-    let byte = code.int(U32, 0xFF);
-    code.bit(Bitwise::BitwiseAnd, x, byte)
 }
 
 fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenError> {
@@ -321,9 +312,9 @@ fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
     let (source, device) = (x.elem_type(), code.device.register(to));
     let (low, high) = int_range(to);
     // Both bounds are powers of two or 0, so they are exact in every float type.
-    let first_above = code.float(source, (high + 1) as f64);
+    let first_above = code.float(source, high as f64 + 1.0);
     let lowest = code.float(source, low as f64);
-    let [minimum, maximum, zero] = [low, high, 0].map(|value| code.int(device, value as i64));
+    let [minimum, maximum, zero] = [low, high, 0].map(|value| code.int(device, value));
     let is_above = code.cmp(Comparison::GreaterEqual, x, first_above);
     let is_below = code.cmp(Comparison::LowerEqual, x, lowest);
     let is_nan = code.is_nan(x);
@@ -338,14 +329,9 @@ fn saturated(code: &mut Code, x: Variable, to: DType) -> Variable {
     code.select(is_nan, zero, inside)
 }
 
-/// Smallest and largest integer of a type.
-pub fn int_range(dtype: DType) -> (i128, i128) {
-    match dtype {
-        DType::U8 => (0, u8::MAX as i128),
-        DType::U32 => (0, u32::MAX as i128),
-        DType::I64 => (i64::MIN as i128, i64::MAX as i128),
-        _ => (i32::MIN as i128, i32::MAX as i128),
-    }
+/// The smallest and the largest number of a type of integers, or of truth values.
+pub fn int_range(dtype: DType) -> (i64, i64) {
+    dtype.int_range().unwrap_or((0, 1))
 }
 
 fn foreign_call(code: &mut Code, foreign: &Foreign, args: &[Variable], elem: ElemType) -> Variable {

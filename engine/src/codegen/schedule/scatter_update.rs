@@ -5,8 +5,9 @@ use crate::codegen::ir::builder::{Code, I32, I64};
 use crate::codegen::ir::intrinsics::{Intrinsic, Word};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
+use crate::codegen::ops::integers::within_type;
 use crate::codegen::ops::packed_types::narrowed_for_arithmetic;
-use crate::codegen::ops::scalar::{narrowed, widened, within_type};
+use crate::codegen::ops::scalar::{narrowed, widened};
 use crate::device_model::DeviceModel;
 use crate::fusion::{Reg, ScatterBody};
 use crate::ir::{Combine, DType};
@@ -97,8 +98,9 @@ impl Index {
     /// The signed type in which indices and bounds are compared. Without a wider type, a large index becomes
     /// negative, and so is outside.
     pub fn elem(&self, code: &Code, body: &BodyCode) -> ElemType {
-        let fits = matches!(body.body.insts[self.reg].dtype, DType::I32 | DType::U8);
-        let is_short = fits && i32::try_from(self.extent).is_ok();
+        let dtype = body.body.insts[self.reg].dtype;
+        let is_short =
+            dtype.is_index() && dtype.index_type() == DType::I32 && i32::try_from(self.extent).is_ok();
         if is_short || !code.device.has_i64 { I32 } else { I64 }
     }
 }

@@ -85,8 +85,11 @@ impl<'o> Copies<'o> {
         // Copies have whole words, and at least one.
         let n_words = self.counts[operand].next_multiple_of(lanes).max(1);
         self.end = start + 4 * n_words;
-        let is_float = view == View::Elements && self.operands[operand].dtype.is_float();
-        let dtype = if is_float { DType::F32 } else { DType::U32 };
+        let dtype = match self.operands[operand].dtype {
+            dtype if view == View::Elements && dtype.is_float() => DType::F32,
+            dtype if view == View::Elements && dtype.is_signed_int() => DType::I32,
+            _ => DType::U32,
+        };
         let copy = OperandForm { dtype, ..OperandForm::words(start, n_words) };
         self.copies.push((operand, view, copy));
         copy

@@ -94,7 +94,7 @@ fn binary_primitives_follow_their_definitions() {
 #[test]
 fn floats_become_integers_by_truncation_and_saturation() {
     let x = [0.0, -0.9, 2.9, -2.9, 255.5, 300.0, 3e9, 5e9, -3e9, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
-    for dtype in [DType::U8, DType::I32, DType::U32] {
+    for dtype in [DType::U8, DType::I8, DType::I16, DType::U16, DType::I32, DType::U32] {
         let mut s = Sketch::new(1, x.len(), 1);
         let reg = s.input(DType::F32, Class::Element);
         let y = s.scalar(Scalar::Cast(dtype), &[reg]);
@@ -105,6 +105,9 @@ fn floats_become_integers_by_truncation_and_saturation() {
             .iter()
             .flat_map(|&x| match dtype {
                 DType::U8 => vec![x as u8],
+                DType::I8 => (x as i8).to_le_bytes().to_vec(),
+                DType::I16 => (x as i16).to_le_bytes().to_vec(),
+                DType::U16 => (x as u16).to_le_bytes().to_vec(),
                 DType::U32 => (x as u32).to_le_bytes().to_vec(),
                 _ => (x as i32).to_le_bytes().to_vec(),
             })

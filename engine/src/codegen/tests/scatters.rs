@@ -129,8 +129,7 @@ impl Case {
     fn number(&self, i: usize) -> f64 {
         let whole = (i * 7919 % 1009) as f64 - 500.0;
         match self.dtype {
-            DType::U8 => whole.rem_euclid(256.0),
-            DType::I32 => whole,
+            dtype if dtype.is_int() => self.rounded(whole),
             _ if self.is_cut => whole,
             dtype => self.rounded(whole / if dtype == DType::F16 { 64.0 } else { 252.0 }),
         }
@@ -141,6 +140,9 @@ impl Case {
             DType::F32 => f64::from(x as f32),
             DType::F16 => half::f16::from_f64(x).to_f64(),
             DType::U8 => x.rem_euclid(256.0),
+            DType::I8 => f64::from(x as i32 as i8),
+            DType::I16 => f64::from(x as i32 as i16),
+            DType::U16 => f64::from(x as i32 as u16),
             _ => x,
         }
     }
@@ -149,9 +151,7 @@ impl Case {
         let bytes = |&x: &f64| match self.dtype {
             DType::F32 => (x as f32).to_le_bytes().to_vec(),
             DType::F16 => half::f16::from_f64(x).to_le_bytes().to_vec(),
-            DType::I32 => (x as i32).to_le_bytes().to_vec(),
-            DType::U8 => vec![x as u8],
-            other => panic!("{other}"),
+            dtype => (x as i32).to_le_bytes()[..dtype.size()].to_vec(),
         };
         numbers.iter().flat_map(bytes).collect()
     }
@@ -217,10 +217,11 @@ fn spread(indexed: usize) -> impl Fn(usize) -> i32 {
 
 #[test]
 fn rows_take_their_updates_in_order() {
-    for dtype in [DType::F32, DType::F16] {
+    let small = [DType::U8, DType::I8, DType::I16, DType::U16];
+    for dtype in [DType::F32, DType::F16].into_iter().chain(small) {
         Case { dtype, ..ADDED }.check(spread(10));
     }
-    for dtype in [DType::F32, DType::F16, DType::I32, DType::U8] {
+    for dtype in [DType::F32, DType::F16, DType::I32].into_iter().chain(small) {
         Case { dtype, device: WORDS, ..ADDED }.check(spread(10));
     }
     for combine in [Combine::Add, Combine::Set] {

@@ -117,6 +117,46 @@ fn bytes_wrap_around_in_words() {
     assert_eq!(buffers[1], expected.collect::<Vec<u8>>());
 }
 
+type Whole = fn(i64) -> i64;
+
+#[test]
+fn small_integers_wrap_around_in_registers_of_32_bits() {
+    let types: [(DType, Whole); 4] = [
+        (DType::U8, |x| i64::from(x as u8)),
+        (DType::I8, |x| i64::from(x as i8)),
+        (DType::I16, |x| i64::from(x as i16)),
+        (DType::U16, |x| i64::from(x as u16)),
+    ];
+    let formulas: [(Scalar, Whole); 7] = [
+        (Scalar::MulAdd, |x| x * x + x),
+        (Scalar::Unary(Unary::Not), |x| !x),
+        (Scalar::Unary(Unary::Neg), |x| -x),
+        (Scalar::Unary(Unary::Abs), i64::abs),
+        (Scalar::Unary(Unary::Sign), i64::signum),
+        (Scalar::Binary(Binary::Shl), |x| if (0..16).contains(&x) { x << x } else { 0 }),
+        (Scalar::Binary(Binary::Shr), |x| if (0..16).contains(&x) { x >> x } else { x >> 63 }),
+    ];
+    for ((dtype, narrow), device) in types.into_iter().flat_map(|ty| [(ty, POOR), (ty, DeviceModel::H200)]) {
+        let numbers: Vec<i64> =
+            [-32769, -32768, 32767, 65535].into_iter().chain(-300..300).map(narrow).collect();
+        let bytes = |dtype: DType, numbers: &[i64]| -> Vec<u8> {
+            numbers.iter().flat_map(|n| n.to_le_bytes()[..dtype.size()].to_vec()).collect()
+        };
+        for ((op, formula), result) in
+            formulas.iter().flat_map(|formula| [(formula, dtype), (formula, DType::I64)])
+        {
+            let kernel = map_of(dtype, numbers.len(), |s, x| {
+                let y = s.scalar(op.clone(), &vec![x; op.arity()]);
+                s.scalar(Scalar::Cast(result), &[y])
+            });
+            let given = bytes(dtype, &numbers);
+            let Some(buffers) = on_host::run_on(&kernel, device, &[given], 0) else { return };
+            let expected: Vec<i64> = numbers.iter().map(|&x| narrow(formula(x))).collect();
+            assert_eq!(buffers[1], bytes(result, &expected), "{op:?} of {dtype} as {result}");
+        }
+    }
+}
+
 #[test]
 fn rows_are_reduced_through_memory() {
     for (rows, columns) in [(300, 3), (40, 20), (9, 250), (3, 1000), (2, 10_000)] {

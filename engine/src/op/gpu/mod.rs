@@ -77,8 +77,8 @@ pub enum GpuArgument {
 /// What a tensor is seen as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
-    /// Elements of its type; truth values are bytes. Where there are no narrow types, a copy of it: halves as `f32`, bytes
-    /// as `u32`.
+    /// Elements of its type; truth values are bytes. Where there are no narrow types, a copy of it: halves as `f32`, small
+    /// integers as `u32` or `i32`.
     Elements,
     /// The bits of its elements as unsigned integers of their size, 64 bits as two words, the lower one first. Where there
     /// are no narrow types, a copy of it, the bits of an element in a word each.

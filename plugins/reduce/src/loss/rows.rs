@@ -24,7 +24,7 @@ pub fn ignore_index() -> AttrSpec {
 /// The type of one number per row, for `scores` f[…, V] and `targets` i[…].
 pub fn row_type(op: &str, scores: &Type, targets: &Type) -> Result<Type, TypeIssue> {
     scores.expect_dtype(op, 0, DType::is_float, "floats")?;
-    targets.expect_dtype(op, 1, is_target, "u8, i32 or i64")?;
+    targets.expect_dtype(op, 1, DType::is_index, "integers other than u32")?;
     let Some((_, rows)) = scores.shape.split_last() else {
         return Err(
             TypeIssue::new(format!("`{op}` needs an axis of classes")).at(0, format!("this is {scores}"))
@@ -37,10 +37,6 @@ pub fn row_type(op: &str, scores: &Type, targets: &Type) -> Result<Type, TypeIss
             .help(format!("targets hold one class per row: {wanted}")));
     }
     Ok(Type { dtype: scores.dtype, shape: rows.to_vec() })
-}
-
-fn is_target(dtype: DType) -> bool {
-    matches!(dtype, DType::U8 | DType::I32 | DType::I64)
 }
 
 /// Checks that `weights` holds a number for each class.
@@ -70,7 +66,7 @@ pub struct Targets {
 /// Reads targets.
 pub fn targets(b: &mut Builder, given: Value, n_classes: usize, attrs: &Attrs) -> Targets {
     // Bounds beyond 255 do not fit a byte.
-    let given = if b.dtype(given) == DType::U8 { b.cast(given, DType::I32) } else { given };
+    let given = b.cast(given, b.dtype(given).index_type());
     let Some(ignored) = attrs.opt_int("ignore_index") else {
         return Targets { class: b.check_index(given, n_classes), counts: None };
     };

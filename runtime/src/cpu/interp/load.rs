@@ -217,6 +217,9 @@ unsafe fn index_at(view: View, dtype: DType, i: usize) -> i64 {
     // SAFETY: the caller's.
     unsafe {
         match dtype {
+            DType::I8 => *view.start.cast::<i8>().add(i) as i64,
+            DType::I16 => *view.start.cast::<i16>().add(i) as i64,
+            DType::U16 => *view.start.cast::<u16>().add(i) as i64,
             DType::I32 => *view.start.cast::<i32>().add(i) as i64,
             DType::I64 => *view.start.cast::<i64>().add(i),
             DType::U32 => *view.start.cast::<u32>().add(i) as i64,

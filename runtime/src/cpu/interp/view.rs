@@ -76,6 +76,9 @@ macro_rules! with_type {
         $crate::cpu::match_type::match_type!(
             $dtype, $T => $body,
             DType::Bool | DType::U8 => u8,
+            DType::I8 => i8,
+            DType::I16 => i16,
+            DType::U16 => u16,
             DType::I32 => i32,
             DType::I64 => i64,
             DType::U32 => u32,
@@ -114,13 +117,10 @@ pub fn copy<T: Copy>(from: Operand<T>, out: &mut [T]) {
 pub fn literal_bits(literal: &Literal, dtype: DType) -> u64 {
     match dtype {
         DType::Bool => (literal.as_f64() != 0.0) as u64,
-        DType::U8 => literal.as_i64() as u8 as u64,
-        DType::I32 => literal.as_i64() as i32 as u32 as u64,
-        DType::U32 => literal.as_i64() as u32 as u64,
-        DType::I64 => literal.as_i64() as u64,
         DType::F16 => f16::from_f64(literal.as_f64()).to_bits() as u64,
         DType::BF16 => bf16::from_f64(literal.as_f64()).to_bits() as u64,
         DType::F32 => (literal.as_f64() as f32).to_bits() as u64,
         DType::F64 => literal.as_f64().to_bits(),
+        _ => literal.as_i64() as u64 & (u64::MAX >> (64 - 8 * dtype.size())),
     }
 }

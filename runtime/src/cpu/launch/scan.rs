@@ -71,7 +71,7 @@ macro_rules! scanned_as {
         }
     )* };
 }
-scanned_as! { u8 as u8, i32 as i32, i64 as i64, u32 as u32, f32 as f64, f64 as f64 }
+scanned_as! { u8 as u8, i8 as i8, i16 as i16, u16 as u16, i32 as i32, i64 as i64, u32 as u32, f32 as f64, f64 as f64 }
 
 unsafe fn scan<T: Scanned>(
     fold: Fold,

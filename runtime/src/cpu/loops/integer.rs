@@ -60,6 +60,9 @@ integer_element! {
     i64: i64::wrapping_abs, i64::signum, pow_i64;
     u32: |v| v, |v: u32| v.min(1), |u: u32, v| u.wrapping_pow(v);
     u8: |v| v, |v: u8| v.min(1), |u: u8, v| u.wrapping_pow(v as u32);
+    i8: i8::wrapping_abs, i8::signum, |u, v| pow_i32(u as i32, v as i32) as i8;
+    i16: i16::wrapping_abs, i16::signum, |u, v| pow_i32(u as i32, v as i32) as i16;
+    u16: |v| v, |v: u16| v.min(1), |u: u16, v| u.wrapping_pow(v as u32);
 }
 
 fn pow_i32(base: i32, exponent: i32) -> i32 {

@@ -323,6 +323,9 @@ foldable! {
     i64: i64::MIN, i64::MAX, i64::wrapping_add, i64::wrapping_mul, fold_array_lanes::<i64, C>;
     u32: u32::MIN, u32::MAX, u32::wrapping_add, u32::wrapping_mul, fold_array_lanes::<u32, C>;
     u8: u8::MIN, u8::MAX, u8::wrapping_add, u8::wrapping_mul, fold_array_lanes::<u8, C>;
+    i8: i8::MIN, i8::MAX, i8::wrapping_add, i8::wrapping_mul, fold_array_lanes::<i8, C>;
+    i16: i16::MIN, i16::MAX, i16::wrapping_add, i16::wrapping_mul, fold_array_lanes::<i16, C>;
+    u16: u16::MIN, u16::MAX, u16::wrapping_add, u16::wrapping_mul, fold_array_lanes::<u16, C>;
 }
 
 #[cfg(test)]

@@ -176,7 +176,13 @@ fn add_node(b: &mut Builder, random: &mut Random, kind: u8) -> Option<()> {
         4 | 5 => add_map(b, random),
         6 | 7 => add_scalar(b, random),
         8 => {
-            let ty = random_type(random).with_dtype(random.pick(&[DType::I32, DType::U8, DType::I64]));
+            let ty = random_type(random).with_dtype(random.pick(&[
+                DType::I32,
+                DType::U8,
+                DType::I64,
+                DType::I8,
+                DType::U16,
+            ]));
             let axis = random.below(ty.rank());
             (ty.rank() > 0).then(|| b.iota(axis, ty)).map(|_| ())
         }
