@@ -2,7 +2,9 @@
 
 use super::bytes_of;
 use engine::Engine;
-use engine::core::codegen::{Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, assertion_words};
+use engine::core::codegen::{
+    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, TensorMap, assertion_words,
+};
 use engine::core::compile::{Options, compile};
 use engine::core::device_model::{DeviceModel, KernelLimits, RowFolds};
 use engine::core::fusion::{Kernel, KernelBody, MatmulBody, RowConsumer, Use};

@@ -16,7 +16,7 @@ pub fn bytes_read(body: &KernelBody, operands: &[Operand]) -> u64 {
 pub fn bytes_written(body: &KernelBody, operands: &[Operand]) -> u64 {
     let row = |operand: usize| {
         let mut stores =
-            body.bodies().into_iter().flat_map(|body| body.insts.iter().map(move |inst| (body, inst)));
+            body.work().bodies().into_iter().flat_map(|body| body.insts.iter().map(move |inst| (body, inst)));
         stores.find_map(|(body, inst)| match inst.op {
             FusedOp::Store { operand: o, index: Some(_), .. } if o == operand => {
                 Some(body.domain.points(inst.class) * inst.dtype.size())
