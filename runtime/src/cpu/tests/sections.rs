@@ -1,8 +1,9 @@
 //! Joined tensors, and rows that run across several bundles of a block.
 
+use super::super::interp::Sharing;
 use super::super::launch::sections::SectionLaunch;
 use super::*;
-use engine_core::fusion::KernelBody;
+use engine_core::fusion::{Kernel, KernelBody};
 
 /// Part `i` of a tensor joined along axis 1 of `[rows, total, width]`, zeros elsewhere; parts have `1 + i % 3` coordinates.
 fn padded(b: &mut Builder, dtype: DType, i: usize, [rows, total, width]: [usize; 3]) -> (Value, usize) {
@@ -32,11 +33,14 @@ fn joined(dtype: DType, n_parts: usize, [rows, width]: [usize; 2]) -> Graph {
 }
 
 fn n_sectioned(graph: &Graph) -> usize {
-    let is_sectioned = |body: &KernelBody| match body {
-        KernelBody::Map(body) => SectionLaunch::new(body, &[]).unwrap().is_some(),
+    let is_sectioned = |kernel: &Kernel| match &kernel.body {
+        KernelBody::Map(body) => {
+            let sharing = vec![Sharing::Alone; kernel.operands.len()];
+            SectionLaunch::new(body, &sharing).unwrap().is_some()
+        }
         _ => false,
     };
-    fuse(graph, true).kernels.iter().filter(|kernel| is_sectioned(&kernel.body)).count()
+    fuse(graph, true).kernels.iter().filter(|kernel| is_sectioned(kernel)).count()
 }
 
 #[test]
