@@ -104,6 +104,9 @@ pub struct KernelLimits {
     /// Whether matmuls of `f32` and `f64` read right matrices whose rows and columns are not evenly spaced.
     #[serde(default)]
     pub uneven_matrices: bool,
+    /// Whether there is a library of convolutions, which reads the images of matmuls of windows.
+    #[serde(default)]
+    pub convolutions: bool,
 }
 
 /// A kernel takes at most this many distinct buffers: more exceed a GPU's registers and argument space.
@@ -128,6 +131,7 @@ impl Default for KernelLimits {
             row_folds: RowFolds::Any,
             most_operands: MAX_OPERANDS,
             uneven_matrices: true,
+            convolutions: false,
         }
     }
 }
@@ -177,6 +181,7 @@ impl DeviceModel {
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
             uneven_matrices: false,
+            convolutions: false,
         },
     };
 
@@ -218,6 +223,7 @@ impl DeviceModel {
             row_folds: RowFolds::Blocks,
             most_operands: 5,
             uneven_matrices: false,
+            convolutions: false,
         },
     };
 
@@ -260,6 +266,7 @@ impl DeviceModel {
             row_folds: RowFolds::Any,
             most_operands: MAX_OPERANDS,
             uneven_matrices: true,
+            convolutions: false,
         },
         ..DeviceModel::WEBGPU
     };

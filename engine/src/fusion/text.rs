@@ -78,16 +78,14 @@ fn titled(title: String, body: &FusedBody) -> Vec<String> {
 }
 
 fn matmul_lines(body: &MatmulBody) -> Vec<String> {
-    let matrix = |m: &MatrixOperand| {
-        format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col)
+    let matrix = |m: &MatrixOperand, uneven: &Option<Box<UnevenAxes>>| match uneven {
+        None => format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col),
+        Some(axes) => format!("@{} + {} {}", m.operand, m.offset, uneven_text(axes)),
     };
     let mut lines = vec![
         format!("batch {} m {} n {} k {} {}", body.batch, body.m, body.n, body.k, body.dtype),
-        format!("lhs {}", matrix(&body.lhs)),
-        match &body.uneven {
-            None => format!("rhs {}", matrix(&body.rhs)),
-            Some(axes) => format!("rhs @{} + {} {}", body.rhs.operand, body.rhs.offset, uneven_text(axes)),
-        },
+        format!("lhs {}", matrix(&body.lhs, &body.uneven[0])),
+        format!("rhs {}", matrix(&body.rhs, &body.uneven[1])),
     ];
     for sum in &body.side_sums {
         let side = if sum.side == Side::Lhs { "lhs" } else { "rhs" };

@@ -51,7 +51,7 @@ impl Product {
             k,
             lhs: matrix(lhs, [m, k], self.is_lhs_transposed),
             rhs: matrix(rhs, [k, n], self.is_rhs_transposed),
-            uneven: None,
+            uneven: [None, None],
             dtype: DType::F32,
             epilogue: s.body,
             side_sums: vec![
@@ -269,7 +269,7 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
         k,
         lhs,
         rhs,
-        uneven: None,
+        uneven: [None, None],
         dtype: DType::F32,
         epilogue,
         side_sums: vec![],

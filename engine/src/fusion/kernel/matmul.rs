@@ -20,16 +20,15 @@ pub struct MatrixOperand {
     pub col: i64,
 }
 
-/// The axes of a right matrix whose rows or columns are not evenly spaced: the windows of an image, which an implicit GEMM
-/// reads where they lie. Element `(b, i, j)` lies at the operand's offset, plus its coordinates on these axes times their
-/// strides.
+/// The axes of a matrix whose rows or columns are not evenly spaced: the windows of an image, which an implicit GEMM reads
+/// where they lie. Element `(b, i, j)` lies at the operand's offset, plus its coordinates on these axes times their strides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UnevenAxes {
     /// The axes of the batch, outermost first.
     pub batch: Vec<Axis>,
-    /// The axes of k.
+    /// The axes of its rows: m of the left matrix, k of the right one.
     pub rows: Vec<Axis>,
-    /// The axes of n.
+    /// The axes of its columns: k of the left matrix, n of the right one.
     pub columns: Vec<Axis>,
 }
 
@@ -66,8 +65,8 @@ pub struct MatmulBody {
     pub lhs: MatrixOperand,
     /// Right matrix.
     pub rhs: MatrixOperand,
-    /// The axes of the right matrix if it is uneven; its strides are 0 then.
-    pub uneven: Option<UnevenAxes>,
+    /// The axes of the left and of the right matrix where they are uneven; the strides of the matrix are 0 then.
+    pub uneven: [Option<Box<UnevenAxes>>; 2],
     /// Element type of the matrices.
     pub dtype: DType,
     /// Runs at each of the `batch · m · n` points (domain `outer = batch · m`, `row = n`, `inner = 1`), reads the
@@ -77,4 +76,23 @@ pub struct MatmulBody {
     pub side_sums: Vec<SideSum>,
     /// The row reduction of a matmul fold: it takes the rows of the epilogue's result, which are not stored.
     pub rows: Option<Box<RowsBody>>,
+}
+
+impl MatmulBody {
+    /// The axes of a matrix, uneven or not.
+    pub fn axes(&self, side: Side) -> UnevenAxes {
+        let (matrix, uneven, rows, columns) = match side {
+            Side::Lhs => (self.lhs, &self.uneven[0], self.m, self.k),
+            Side::Rhs => (self.rhs, &self.uneven[1], self.k, self.n),
+        };
+        let axes = |extent: usize, stride: i64| match extent {
+            1 => vec![],
+            _ => vec![Axis { extent, stride }],
+        };
+        uneven.as_deref().cloned().unwrap_or_else(|| UnevenAxes {
+            batch: axes(self.batch, matrix.batch),
+            rows: axes(rows, matrix.row),
+            columns: axes(columns, matrix.col),
+        })
+    }
 }
