@@ -107,6 +107,9 @@ pub struct KernelLimits {
     /// Whether matmuls of `f32` and `f64` read right matrices whose rows and columns are not evenly spaced.
     #[serde(default)]
     pub uneven_matrices: bool,
+    /// Whether there is a library of convolutions, which reads the images of matmuls of windows.
+    #[serde(default)]
+    pub convolutions: bool,
 }
 
 /// A kernel takes at most this many distinct buffers: more exceed a GPU's registers and argument space.
@@ -131,6 +134,7 @@ impl Default for KernelLimits {
             row_folds: RowFolds::Any,
             most_operands: MAX_OPERANDS,
             uneven_matrices: true,
+            convolutions: false,
         }
     }
 }
@@ -181,6 +185,7 @@ impl DeviceModel {
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
             uneven_matrices: false,
+            convolutions: false,
         },
     };
 
@@ -223,6 +228,7 @@ impl DeviceModel {
             row_folds: RowFolds::Blocks,
             most_operands: 5,
             uneven_matrices: false,
+            convolutions: false,
         },
     };
 
@@ -265,6 +271,7 @@ impl DeviceModel {
             row_folds: RowFolds::Any,
             most_operands: MAX_OPERANDS,
             uneven_matrices: true,
+            convolutions: false,
         },
         ..DeviceModel::WEBGPU
     };

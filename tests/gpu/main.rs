@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 mod bad_indices;
+mod convolutions;
 mod extremes;
 mod kernels;
 mod least;

@@ -18,6 +18,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         row_folds: RowFolds::Blocks,
         most_operands: device.most_tensors.min(MAX_OPERANDS),
         uneven_matrices: false,
+        convolutions: device.kernels.convolutions,
     }
 }
 

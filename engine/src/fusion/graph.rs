@@ -5,6 +5,7 @@
 //! or a graph input. Its access map composes the views of the recomputed nodes between them.
 
 use super::access::Access;
+use super::convolution::Convolution;
 use super::cost::{Change, CostModel};
 use super::kernel::matmul::UnevenAxes;
 use super::settings::Settings;
@@ -33,6 +34,8 @@ pub struct FusionGraph<'g> {
     pub cost: CostModel,
     /// Whether matmuls read uneven right matrices.
     uneven_matrices: bool,
+    /// Whether matmuls that are convolutions read uneven matrices.
+    convolutions: bool,
     /// Added to the numbers of nodes that check.
     pub first_site: NodeId,
     /// By node: whether its result is stored unless fusion removes it. Inputs are neither materialized nor recomputed.
@@ -57,6 +60,7 @@ impl<'g> FusionGraph<'g> {
             ir: graph,
             cost,
             uneven_matrices: settings.device.kernels.uneven_matrices,
+            convolutions: settings.device.kernels.convolutions,
             first_site: settings.first_site,
             materialized: recomputed_ops(graph, settings.fuse, &cost).iter().map(Option::is_none).collect(),
             edges: vec![vec![]; n_nodes],
@@ -72,6 +76,7 @@ impl<'g> FusionGraph<'g> {
         }
         divided.materialize_buffers();
         divided.limit_reads(settings.most_operands().saturating_sub(1));
+        while divided.materialize_matrices() {}
         for node in 0..n_nodes {
             if divided.materialized[node] {
                 divided.edges[node] = divided.edges_of(node);
@@ -109,11 +114,13 @@ impl<'g> FusionGraph<'g> {
         }
         for id in 0..self.ir.nodes.len() {
             let node = &self.ir.nodes[id];
+            if let NodeOp::Contract(_) = node.op {
+                node.inputs.iter().for_each(|&input| self.materialize_source(input));
+            }
             for (operand, &input) in node.inputs.iter().enumerate() {
                 let fits = match &node.op {
                     NodeOp::Contract(_) => {
-                        self.materialize_source(input);
-                        self.strided(input).is_some() || operand == 1 && self.uneven_right(id).is_some()
+                        self.strided(input).is_some() || self.uneven(id, operand).is_some()
                     }
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
                     // A kernel that writes state has no assertions.
@@ -135,6 +142,19 @@ impl<'g> FusionGraph<'g> {
             || inputs.any(|input| self.is_recomputed(input.node) && self.checks(input.node))
     }
 
+    /// Materializes the operands of matmuls that are matrices no longer, since a part of their views is stored for others.
+    /// Returns whether there were any.
+    fn materialize_matrices(&mut self) -> bool {
+        let matmuls = (0..self.ir.nodes.len()).filter(|&id| self.is_matmul(id));
+        let operands = matmuls.flat_map(|id| [0, 1].map(|side| (id, side, self.ir.nodes[id].inputs[side])));
+        let is_lost = |&(id, side, input): &(NodeId, usize, Value)| {
+            self.strided(input).is_none() && self.uneven(id, side).is_none()
+        };
+        let lost: Vec<NodeId> = operands.filter(is_lost).map(|(_, _, input)| input.node).collect();
+        lost.iter().for_each(|&node| self.materialized[node] = true);
+        !lost.is_empty()
+    }
+
     /// Materializes the smallest value that the operand of a product repeats, if the product can then read it: an image
     /// with its border, of which the operand has overlapping windows. If the operand must be copied, the copy reads such
     /// an image rather than look for its border in every window. Where products read uneven matrices it need not be.
@@ -143,7 +163,7 @@ impl<'g> FusionGraph<'g> {
             return;
         }
         let numel = |value: Value| self.ir.ty(value).numel();
-        let least_repeats = if self.uneven_matrices { 1 } else { 2 };
+        let least_repeats = if self.uneven_matrices || self.convolutions { 1 } else { 2 };
         let (mut views, mut source) = (vec![], input);
         let (mut smallest, mut padded) = (None, None);
         while let NodeOp::View(view) = self.op(source.node) {
@@ -227,19 +247,36 @@ impl<'g> FusionGraph<'g> {
         Some((base, access))
     }
 
-    /// The right operand of a matmul as an uneven matrix on a buffer, if the device reads such matrices of its type: the
-    /// buffer, the offset of the first element, and the axes.
-    pub fn uneven_right(&self, node: NodeId) -> Option<(Value, i64, UnevenAxes)> {
-        let value = self.ir.nodes[node].inputs[1];
-        let ty = self.ir.ty(value);
-        if !self.uneven_matrices || !ty.dtype.is_float() || ty.dtype.accumulator() != ty.dtype {
-            return None;
-        }
+    /// An operand of a matmul as an uneven matrix on a buffer, if the device reads such matrices: the buffer, the offset of
+    /// the first element, and the axes.
+    pub fn uneven(&self, node: NodeId, side: usize) -> Option<(Value, i64, UnevenAxes)> {
+        let dtype = self.ir.ty(self.ir.nodes[node].inputs[side]).dtype;
+        let is_read = self.uneven_matrices && side == 1 && dtype.is_float() && dtype.accumulator() == dtype;
+        (is_read || self.is_convolution(node)).then(|| self.matrix(node, side)).flatten()
+    }
+
+    /// Whether the device has a library that computes a matmul as a convolution.
+    fn is_convolution(&self, node: NodeId) -> bool {
+        let convolution = || {
+            let [lhs, rhs] = [0, 1].map(|side| self.matrix(node, side));
+            let ((_, _, lhs), (_, offset, rhs)) = (lhs?, rhs?);
+            Convolution::of_axes([&lhs, &rhs], offset)
+        };
+        let is_float = || self.ir.ty(self.ir.nodes[node].inputs[0]).dtype.is_float();
+        self.convolutions && is_float() && convolution().is_some()
+    }
+
+    /// An operand of a matmul as a matrix on a buffer that it consists of views over.
+    fn matrix(&self, node: NodeId, side: usize) -> Option<(Value, i64, UnevenAxes)> {
+        let value = self.ir.nodes[node].inputs[side];
+        let extents = self.ir.ty(value).extents();
         let (buffer, access) = self.view_of(value)?;
-        let (offset, by_axis) = access.axes_by_axis(&ty.extents())?;
-        let OperandAxes { batch, free, contracted } = operand_axes(matmul_spec(self.ir, node), 1, ty.rank());
-        let [batch, columns, rows] = [batch, free, contracted]
-            .map(|axes| axes.iter().flat_map(|&axis| by_axis[axis].clone()).collect());
+        let (offset, by_axis) = access.axes_by_axis(&extents)?;
+        let axes = operand_axes(matmul_spec(self.ir, node), side, extents.len());
+        let OperandAxes { batch, free, contracted } = axes;
+        let (rows, columns) = if side == 0 { (free, contracted) } else { (contracted, free) };
+        let [batch, rows, columns] =
+            [batch, rows, columns].map(|axes| axes.iter().flat_map(|&axis| by_axis[axis].clone()).collect());
         Some((buffer, offset, UnevenAxes { batch, rows, columns }))
     }
 

@@ -5,6 +5,7 @@
 mod access;
 mod attention;
 mod build;
+mod convolution;
 mod cost;
 mod domain;
 mod explain;
@@ -25,6 +26,7 @@ mod verify;
 
 pub use access::{Access, Axis, Guard, Level};
 pub use build::names::op_name;
+pub use convolution::{Computed, Convolution, TensorLayout};
 pub use cost::MAX_DEPTH;
 pub use domain::{Class, Domain};
 pub use explain::NotFused;

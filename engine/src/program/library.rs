@@ -5,7 +5,7 @@
 
 use super::matrix_units::Block;
 use super::variant::TuneKey;
-use crate::fusion::{MatmulBody, MatrixOperand};
+use crate::fusion::{Convolution, MatmulBody, MatrixOperand};
 use crate::ir::DType;
 use crate::numerics::Precision;
 use std::fmt;
@@ -42,12 +42,21 @@ pub struct MatmulCall {
 }
 
 /// What multiplies matrices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Multiplier {
     /// The device's library.
     Library,
+    /// The device's library of convolutions, which takes the tensors instead of the matrices.
+    Convolution(Box<Convolution>),
     /// A kernel on matrix units.
     MatrixUnits(Block),
+}
+
+impl Multiplier {
+    /// Whether it is a library.
+    pub fn is_library(&self) -> bool {
+        !matches!(self, Multiplier::MatrixUnits(_))
+    }
 }
 
 /// An epilogue that a library can run: `result = activation(product + bias)`.
@@ -109,9 +118,31 @@ impl MatmulCall {
         (self.dtype.is_float() && !is_empty).then_some([right, left])
     }
 
+    /// Whether what multiplies can give results of this type with this epilogue: convolutions have the type of their factors,
+    /// and no epilogue.
+    pub fn is_possible(&self) -> bool {
+        let is_convolution = matches!(self.multiplier, Multiplier::Convolution(_));
+        !is_convolution || self.result == self.dtype && self.epilogue == Epilogue::default()
+    }
+
     /// Bytes of the result.
     pub fn result_bytes(&self) -> usize {
         self.batch * self.m * self.n * self.result.size()
+    }
+
+    /// Bytes of the left and of the right operand up to the last element that is read.
+    pub fn factor_bytes(&self) -> [usize; 2] {
+        let &MatmulCall { batch, m, n, k, .. } = self;
+        let reach = |matrix: &MatrixOperand, extents: [usize; 3]| {
+            let strides = [matrix.batch, matrix.row, matrix.col];
+            extents.iter().zip(strides).map(|(&extent, stride)| (extent as i64 - 1) * stride).sum::<i64>()
+        };
+        let last = match &self.multiplier {
+            Multiplier::Convolution(convolution) => convolution.factor_reaches(),
+            _ => [reach(&self.lhs, [batch, m, k]), reach(&self.rhs, [batch, k, n])],
+        };
+        let [left, right] = [self.lhs.offset + last[0], self.rhs.offset + last[1]];
+        [left, right].map(|last| (last + 1) as usize * self.dtype.size())
     }
 
     /// Under what its algorithm is recorded.
@@ -119,15 +150,28 @@ impl MatmulCall {
         TuneKey { subject: format!("algorithm of {}", self.shape()), details: format!("{self}, {RULES}") }
     }
 
-    /// The product in a few words: `f32 128x784 @ 784x256 in tf32`.
+    /// The product in a few words: `matmul f32 128x784 @ 784x256 in tf32`.
+    pub fn title(&self) -> String {
+        match &self.multiplier {
+            Multiplier::Convolution(convolution) => {
+                format!("convolution {} {}{}", self.dtype, convolution.shape(), self.rounding())
+            }
+            _ => format!("matmul {}", self.shape()),
+        }
+    }
+
+    /// The shape of the product: `f32 128x784 @ 784x256 in tf32`.
     pub fn shape(&self) -> String {
         let MatmulCall { batch, m, n, k, dtype, .. } = self;
         let batches = if *batch > 1 { format!("{batch} of ") } else { String::new() };
-        let precision = match self.precision {
-            Precision::Tf32 if *dtype == DType::F32 => " in tf32",
+        format!("{batches}{dtype} {m}x{k} @ {k}x{n}{}", self.rounding())
+    }
+
+    fn rounding(&self) -> &'static str {
+        match self.precision {
+            Precision::Tf32 if self.dtype == DType::F32 => " in tf32",
             _ => "",
-        };
-        format!("{batches}{dtype} {m}x{k} @ {k}x{n}{precision}")
+        }
     }
 }
 
@@ -144,6 +188,9 @@ impl fmt::Display for MatmulCall {
         }
         if self.epilogue.activation == Activation::Relu {
             f.write_str(", relu")?;
+        }
+        if let Multiplier::Convolution(convolution) = &self.multiplier {
+            write!(f, ", convolution {convolution}")?;
         }
         Ok(())
     }

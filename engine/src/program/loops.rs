@@ -52,7 +52,8 @@ fn on_one_branch(step: Step, moved: &dyn Fn(Place) -> Place) -> Step {
     Step { action: action_at(step.action, moved), branch: 0, waits: vec![] }
 }
 
-fn action_at(action: Action, moved: &dyn Fn(Place) -> Place) -> Action {
+/// An action with its places moved.
+pub fn action_at(action: Action, moved: &dyn Fn(Place) -> Place) -> Action {
     match action {
         Action::Kernel(mut kernel) => {
             kernel.arguments.iter_mut().for_each(|place| *place = moved(*place));

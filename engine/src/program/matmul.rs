@@ -10,7 +10,7 @@ use super::site::Site;
 use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, Capability, MatmulStep, Place, Program};
 use crate::codegen::{CodegenError, KernelSpec, ResultTile};
-use crate::fusion::{Class, FusedOp, MatmulBody};
+use crate::fusion::{Class, FusedOp, Kernel, MatmulBody};
 use std::sync::Arc;
 
 /// Up to this many points, a row of threads for each may be the fastest kernel of a product.
@@ -22,21 +22,35 @@ const FEWEST_ON_CORES: usize = 1 << 28;
 /// The program of a matmul, by the fastest variant.
 pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
     let variants = variants(site, body);
+    let key = key(site, body, &variants);
     let mut of = |variant: Variant| of_variant(site, body, variant, tuner);
+    match fastest(site.kernel, &key, variants, tuner, &mut of)? {
+        Some(program) => Ok(program),
+        None => Ok(without_choice(site)?),
+    }
+}
+
+/// The program of the fastest variant, or of the only one; none if there is no first one. `of` makes the programs.
+pub fn fastest<T: Tuner>(
+    kernel: &Kernel,
+    key: &TuneKey,
+    variants: Vec<Variant>,
+    tuner: &T,
+    of: &mut dyn FnMut(Variant) -> Result<Option<Program>, Refusal<T::Error>>,
+) -> Result<Option<Program>, Refusal<T::Error>> {
     let most_likely = match variants.first() {
         None => None,
         Some(&first) => of(first)?,
     };
-    let Some(most_likely) = most_likely else { return Ok(without_choice(site)?) };
+    let Some(most_likely) = most_likely else { return Ok(None) };
     if let [_] = variants[..] {
-        return Ok(most_likely);
+        return Ok(Some(most_likely));
     }
-    let key = key(site, body, &variants);
-    let fastest = tuner.fastest(site.kernel, &key, &variants, &mut of)?;
+    let fastest = tuner.fastest(kernel, key, &variants, of)?;
     let variant = variants[fastest.unwrap_or(0)];
     let chosen = Chosen { variant, variants, is_tuned: fastest.is_some() };
     let program = if fastest.unwrap_or(0) == 0 { None } else { of(variant)? };
-    Ok(Program { chosen: Some(chosen), ..program.unwrap_or(most_likely) })
+    Ok(Some(Program { chosen: Some(chosen), ..program.unwrap_or(most_likely) }))
 }
 
 /// A matmul too small for a library, or one that no library computes.
@@ -48,7 +62,7 @@ fn without_choice(site: &Site) -> Result<Program, CodegenError> {
 }
 
 /// The variants that are worth trying, the most likely one first; none if there is nothing to choose.
-fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
+pub fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
     let Some(library) = site.device.library else {
         let blocks = matrix_units::blocks(body, &site.device).into_iter().map(Variant::MatrixUnits);
         let cuts = KernelSpec::splits(site.kernel, site.device).into_iter().map(Variant::Blocked);
@@ -79,7 +93,8 @@ fn on_tensor_cores(site: &Site, tile: ResultTile) -> Option<KernelSpec> {
     spec.filter(|_| !site.is_guarded)
 }
 
-fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
+/// What the choice between variants is recorded under.
+pub fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
     let call = MatmulCall::new(body, site.precision);
     let operands: Vec<String> = site.kernel.operands.iter().map(|operand| operand.ty.to_string()).collect();
     let variants: Vec<String> = variants.iter().map(Variant::to_string).collect();
@@ -96,14 +111,14 @@ fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
 }
 
 /// The program of a variant; none if the device does not compute it.
-fn of_variant<T: Tuner>(
+pub fn of_variant<T: Tuner>(
     site: &Site,
     body: &MatmulBody,
     variant: Variant,
     tuner: &T,
 ) -> Result<Option<Program>, Refusal<T::Error>> {
     let program = match variant {
-        Variant::Library => library(site, body, tuner)?,
+        Variant::Library => library(site, body, MatmulCall::new(body, site.precision), tuner)?,
         Variant::LibraryInParts(parts) => in_parts(site, parts, tuner)?,
         Variant::OwnKernel => return Ok(Some(own_kernel(site)?)),
         Variant::Sliced => {
@@ -119,7 +134,7 @@ fn of_variant<T: Tuner>(
             let call = MatmulCall::new(body, site.precision);
             on_units(site, MatmulCall { multiplier: Multiplier::MatrixUnits(block), ..call }, tuner)?
         }
-        Variant::PanelsInTurn | Variant::PanelsOverlapped => None,
+        Variant::Convolution | Variant::PanelsInTurn | Variant::PanelsOverlapped => None,
     };
     Ok(program.map(|program| with_side_sums(site, program)))
 }
@@ -151,13 +166,13 @@ pub fn with_side_sums(site: &Site, mut program: Program) -> Program {
     program
 }
 
-/// The library with all of the epilogue, or with a kernel behind it.
-fn library<T: Tuner>(
+/// A call of a library with all of the epilogue, or with a kernel behind it.
+pub fn library<T: Tuner>(
     site: &Site,
     body: &MatmulBody,
+    call: MatmulCall,
     tuner: &T,
 ) -> Result<Option<Program>, Refusal<T::Error>> {
-    let call = MatmulCall::new(body, site.precision);
     // A library does not know of failed assertions.
     let whole = if site.is_guarded { None } else { absorbed(site.kernel, body) };
     if let Some(whole) = whole {
@@ -220,6 +235,9 @@ pub fn matmul_step<T: Tuner>(
     (result, bias): (Place, Option<Place>),
     tuner: &T,
 ) -> Result<Option<MatmulStep>, Refusal<T::Error>> {
+    if !call.is_possible() {
+        return Ok(None);
+    }
     let algorithm = match tuner.capability(&call).map_err(Refusal::Tuner)? {
         Capability::None => return Ok(None),
         Capability::Open => None,

@@ -10,6 +10,7 @@
 //! - [`Programs`] places the workspaces of all launches, and has a text form and a verifier.
 
 mod choice;
+mod convolution;
 mod epilogue;
 mod kernels;
 mod library;
@@ -69,6 +70,7 @@ impl Plan {
 /// The program of a launch.
 fn program<T: Tuner>(site: &Site, tuner: &T) -> Result<Program, Refusal<T::Error>> {
     match &site.kernel.body {
+        KernelBody::Matmul(body) if body.uneven != [None, None] => convolution::program(site, body, tuner),
         KernelBody::Matmul(body) => match &body.rows {
             None => matmul::program(site, body, tuner),
             Some(rows) => panels::program(site, body, rows, tuner),

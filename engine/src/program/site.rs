@@ -6,6 +6,7 @@ use crate::numerics::{Numerics, Precision};
 use crate::plan::{BufferId, Plan};
 
 /// A launch, with all that its program depends on.
+#[derive(Clone, Copy)]
 pub struct Site<'p> {
     pub plan: &'p Plan,
     pub kernel: &'p Kernel,

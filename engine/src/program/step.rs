@@ -1,6 +1,6 @@
 //! Steps of a program, and the memory that they read and write.
 
-use super::library::{MatmulCall, Multiplier};
+use super::library::MatmulCall;
 use super::variant::Chosen;
 use crate::codegen::KernelSpec;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Step {
 pub enum Action {
     /// Launches a kernel.
     Kernel(KernelStep),
-    /// Calls a library, or the device's own kernel on matrix units.
+    /// Calls a library of matmuls or convolutions, or the device's own kernel on matrix units.
     Matmul(MatmulStep),
     /// Copies bytes.
     Copy {
@@ -149,7 +149,7 @@ impl Program {
 
 fn calls_library(steps: &[Step]) -> bool {
     steps.iter().any(|step| match &step.action {
-        Action::Matmul(step) => step.call.multiplier == Multiplier::Library,
+        Action::Matmul(step) => step.call.multiplier.is_library(),
         Action::Loop { body, .. } => calls_library(body),
         _ => false,
     })

@@ -129,7 +129,7 @@ fn kernel_lines(step: &KernelStep) -> [String; 2] {
 
 fn matmul_line(step: &MatmulStep, device: &DeviceModel, is_full: bool) -> String {
     let MatmulStep { call, factors: [lhs, rhs], result, bias, algorithm } = step;
-    let mut line = format!("matmul {}", call.shape());
+    let mut line = call.title();
     if call.epilogue.has_bias {
         line.push_str(" + bias");
     }
@@ -140,14 +140,14 @@ fn matmul_line(step: &MatmulStep, device: &DeviceModel, is_full: bool) -> String
         let bias = bias.map_or(String::new(), |bias| format!(", {bias}"));
         let _ = write!(line, " ({lhs}, {rhs}{bias}) -> {} {result}", call.result);
     }
-    match (call.multiplier, algorithm) {
+    match (&call.multiplier, algorithm) {
         (Multiplier::MatrixUnits(block), _) => {
             let _ = write!(line, ", matrix units {block}");
         }
-        (Multiplier::Library, Some(algorithm)) => {
+        (_, Some(algorithm)) => {
             let _ = write!(line, ", algorithm: {algorithm}");
         }
-        (Multiplier::Library, None) => {
+        (_, None) => {
             let bytes = device.library.map_or(0, |library| library.workspace_bytes);
             let _ = write!(line, ", algorithm: tuned on device, workspace at most {bytes} B");
         }

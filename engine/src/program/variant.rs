@@ -30,6 +30,8 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
 /// One way to compute a kernel. Its text is what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
+    /// The library of convolutions, with a kernel behind it where the matmul has an epilogue.
+    Convolution,
     /// The library, with as much of the epilogue as it can run.
     Library,
     /// The library on so many parts of the contracted axis, which are summed afterwards.
@@ -53,6 +55,7 @@ pub enum Variant {
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Variant::Convolution => f.write_str("convolution"),
             Variant::Library => f.write_str("library"),
             Variant::LibraryInParts(parts) => write!(f, "library in parts: {parts}"),
             Variant::Sliced => f.write_str("sliced"),

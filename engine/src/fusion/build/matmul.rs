@@ -26,7 +26,8 @@ pub fn build(
     let graph = groups.graph;
     let (batch, m, n, k) = matmul_extents(graph.ir, anchor);
     let mut builder = BodyBuilder::new(graph, inside, Some(anchor), domain);
-    let [(lhs, _), (rhs, uneven)] = [0, 1].map(|side| matrix(graph, &mut builder, anchor, side));
+    let [(lhs, of_lhs), (rhs, of_rhs)] = [0, 1].map(|side| matrix(graph, &mut builder, anchor, side));
+    let uneven = [of_lhs, of_rhs].map(|axes| axes.map(Box::new));
     let nodes_at =
         |at: Place| group.members.iter().filter(move |member| member.1 == at).map(|member| member.0);
     let folded = nodes_at(Place::Fold).next();
@@ -58,7 +59,7 @@ fn rows_body(graph: &Graph, node: NodeId, shape: [usize; 3], operands: &mut Vec<
 }
 
 /// An operand in canonical form. Simplified matmuls have at most one axis of each role, or axes that run on from each
-/// other. Other right operands are uneven, and their axes come beside them.
+/// other. Other operands are uneven, and their axes come beside them.
 fn matrix(
     graph: &FusionGraph,
     builder: &mut BodyBuilder,
@@ -67,8 +68,8 @@ fn matrix(
 ) -> (MatrixOperand, Option<UnevenAxes>) {
     let value = graph.ir.nodes[node].inputs[side];
     let Some((buffer, window)) = graph.strided(value) else {
-        let uneven = (side == 1).then(|| graph.uneven_right(node)).flatten();
-        let (buffer, offset, axes) = uneven
+        let (buffer, offset, axes) = graph
+            .uneven(node, side)
             .unwrap_or_else(|| crate::bug!("operand of `{}` is no matrix", graph.ir.nodes[node].name()));
         let matrix = MatrixOperand { operand: builder.read(buffer), offset, batch: 0, row: 0, col: 0 };
         return (matrix, Some(axes));

@@ -21,16 +21,15 @@ pub struct MatrixOperand {
     pub col: i64,
 }
 
-/// The axes of a right matrix whose rows or columns are not evenly spaced: the windows of an image, which an implicit GEMM
-/// reads where they lie. Element `(b, i, j)` lies at the operand's offset, plus its coordinates on these axes times their
-/// strides.
+/// The axes of a matrix whose rows or columns are not evenly spaced: the windows of an image, which an implicit GEMM reads
+/// where they lie. Element `(b, i, j)` lies at the operand's offset, plus its coordinates on these axes times their strides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UnevenAxes {
     /// The axes of the batch, outermost first.
     pub batch: Vec<Axis>,
-    /// The axes of k.
+    /// The axes of its rows: m of the left matrix, k of the right one.
     pub rows: Vec<Axis>,
-    /// The axes of n.
+    /// The axes of its columns: k of the left matrix, n of the right one.
     pub columns: Vec<Axis>,
 }
 
@@ -67,8 +66,8 @@ pub struct MatmulBody {
     pub lhs: MatrixOperand,
     /// Right matrix.
     pub rhs: MatrixOperand,
-    /// The axes of the right matrix if it is uneven; its strides are 0 then.
-    pub uneven: Option<UnevenAxes>,
+    /// The axes of the left and of the right matrix where they are uneven; the strides of the matrix are 0 then.
+    pub uneven: [Option<Box<UnevenAxes>>; 2],
     /// Element type of the matrices.
     pub dtype: DType,
     /// Runs at each of the `batch · m · n` points (domain `outer = batch · m`, `row = n`, `inner = 1`), reads the
@@ -86,18 +85,14 @@ impl Work for MatmulBody {
     }
 
     fn lines(&self) -> Vec<String> {
-        let matrix = |m: &MatrixOperand| {
-            format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col)
+        let matrix = |m: &MatrixOperand, uneven: &Option<Box<UnevenAxes>>| match uneven {
+            None => format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col),
+            Some(axes) => format!("@{} + {} {}", m.operand, m.offset, uneven_text(axes)),
         };
         let mut lines = vec![
             format!("batch {} m {} n {} k {} {}", self.batch, self.m, self.n, self.k, self.dtype),
-            format!("lhs {}", matrix(&self.lhs)),
-            match &self.uneven {
-                None => format!("rhs {}", matrix(&self.rhs)),
-                Some(axes) => {
-                    format!("rhs @{} + {} {}", self.rhs.operand, self.rhs.offset, uneven_text(axes))
-                }
-            },
+            format!("lhs {}", matrix(&self.lhs, &self.uneven[0])),
+            format!("rhs {}", matrix(&self.rhs, &self.uneven[1])),
         ];
         for sum in &self.side_sums {
             let side = if sum.side == Side::Lhs { "lhs" } else { "rhs" };
@@ -136,4 +131,22 @@ fn uneven_text(UnevenAxes { batch, rows, columns }: &UnevenAxes) -> String {
     let axis = |axis: &Axis| format!("{}:{}", axis.extent, axis.stride);
     let axes = |axes: &[Axis]| axes.iter().map(axis).collect::<Vec<_>>().join(", ");
     format!("axes [{}] [{}] [{}]", axes(batch), axes(rows), axes(columns))
+}
+impl MatmulBody {
+    /// The axes of a matrix, uneven or not.
+    pub fn axes(&self, side: Side) -> UnevenAxes {
+        let (matrix, uneven, rows, columns) = match side {
+            Side::Lhs => (self.lhs, &self.uneven[0], self.m, self.k),
+            Side::Rhs => (self.rhs, &self.uneven[1], self.k, self.n),
+        };
+        let axes = |extent: usize, stride: i64| match extent {
+            1 => vec![],
+            _ => vec![Axis { extent, stride }],
+        };
+        uneven.as_deref().cloned().unwrap_or_else(|| UnevenAxes {
+            batch: axes(self.batch, matrix.batch),
+            rows: axes(rows, matrix.row),
+            columns: axes(columns, matrix.col),
+        })
+    }
 }

@@ -69,7 +69,7 @@ impl Product {
             false => Some([Memory::new(4 * body.batch * m * k)?, Memory::new(4 * body.batch * k * n)?]),
         };
         let uniforms = Memory::new(8 * epilogue.n_uniforms)?;
-        let uneven = body.uneven.as_ref().map(|axes| Offsets::new(body.rhs.offset, axes));
+        let uneven = body.uneven[1].as_deref().map(|axes| Offsets::new(body.rhs.offset, axes));
         Ok(Product { body: body.clone(), dtype, tiles, epilogue, uniforms, wide, uneven })
     }
 

@@ -105,7 +105,7 @@ fn windows_are_no_tensor() {
         padding: [1, 2],
     };
     let kernels = fuse(&convolution.graph(), true).kernels;
-    let uneven = |body: &KernelBody| matches!(body, KernelBody::Matmul(body) if body.uneven.is_some());
+    let uneven = |body: &KernelBody| matches!(body, KernelBody::Matmul(body) if body.uneven[1].is_some());
     assert_eq!(kernels.iter().filter(|kernel| uneven(&kernel.body)).count(), 4);
     let windows = 2 * 2 * 3 * 9 * 10 * 17;
     assert!(kernels.iter().flat_map(|kernel| &kernel.operands).all(|operand| operand.ty.numel() < windows));

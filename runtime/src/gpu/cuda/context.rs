@@ -2,6 +2,7 @@
 
 use super::compile::{self, Architecture, Compiler, Function, Known};
 use super::cublaslt::Library;
+use super::cudnn::Cudnn;
 use super::error::{failed, free_bytes};
 use super::graph::exclude_captures;
 use super::libraries;
@@ -30,6 +31,8 @@ pub struct Context {
     pub compiler: Compiler,
     /// The library of matmuls.
     pub library: Library,
+    /// The library of convolutions, if it is installed.
+    pub cudnn: Option<Cudnn>,
     /// The stream of synchronous copies between host and device.
     copies: Arc<CudaStream>,
     cuda: Arc<CudaContext>,
@@ -56,15 +59,19 @@ impl Context {
         let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(driver_error)?);
         let compiler = Compiler::new(libraries.compiler, known, capability, driver)?;
         let library = Library::new(libraries.products)?;
+        let cudnn = Cudnn::new(libraries.convolutions);
         let memory_bytes = cuda.total_mem().map_err(driver_error)? as u64;
         let most_shared_bytes =
             attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let mut model =
+            model(compiler.architecture, most_shared_bytes, n_processors, memory_bytes);
+        model.kernels.convolutions = cudnn.is_some();
         Ok(Arc::new(Context {
             ordinal,
             state: GpuState {
-                tuner: Tuner::new(format!("cuBLASLt {} {name}", library.version_text())),
+                tuner: Tuner::new(format!("{} {name}", versions(&library, cudnn.as_ref()))),
                 name,
-                model: model(compiler.architecture, most_shared_bytes, n_processors, memory_bytes),
+                model,
                 memory_bytes,
                 kernels: KernelCache::default(),
                 choices: DiskCache::from_env("cuda", "choice"),
@@ -74,6 +81,7 @@ impl Context {
             copies: cuda.new_stream().map_err(driver_error)?,
             compiler,
             library,
+            cudnn,
             cuda,
             driver,
             capability,
@@ -109,6 +117,7 @@ impl Context {
             ("driver supports CUDA".to_string(), version_text(self.driver)),
             ("NVRTC".to_string(), compiler_text(&self.compiler)),
             ("cuBLASLt".to_string(), self.library.version_text()),
+            ("cuDNN".to_string(), self.cudnn.as_ref().map_or(NO_CUDNN.to_string(), Cudnn::version_text)),
             ("headers of the toolkit".to_string(), compile::headers_text()),
         ];
         if let Some(free) = self.enter().ok().and_then(|()| free_bytes()) {
@@ -116,6 +125,15 @@ impl Context {
         }
         details
     }
+}
+
+/// Convolutions are matmuls then.
+const NO_CUDNN: &str = "not installed, and not needed";
+
+/// The versions of the libraries that choices depend on.
+fn versions(library: &Library, cudnn: Option<&Cudnn>) -> String {
+    let cudnn = cudnn.map_or(String::new(), |cudnn| format!(", cuDNN {}", cudnn.version_text()));
+    format!("cuBLASLt {}{cudnn}", library.version_text())
 }
 
 /// The version of NVRTC, and its target architecture where that is not the GPU's own.

@@ -10,6 +10,8 @@ pub struct Libraries {
     pub compiler: bool,
     /// cuBLASLt, the library of matmuls.
     pub products: bool,
+    /// cuDNN, the library of convolutions.
+    pub convolutions: bool,
 }
 
 /// Opens the driver's library, and returns whether it was found.
@@ -17,14 +19,14 @@ pub fn open_driver() -> bool {
     open("cuda")
 }
 
-/// Opens NVRTC and cuBLASLt while `work` runs. cuBLASLt has hundreds of megabytes, and starting the driver takes as long.
+/// Opens NVRTC, cuBLASLt and cuDNN while `work` runs. cuBLASLt has hundreds of megabytes, and starting the driver takes as long.
 pub fn open_beside<T>(work: impl FnOnce() -> T) -> (Libraries, T) {
     thread::scope(|scope| {
-        let [compiler, products] = ["nvrtc", "cublasLt"].map(|name| scope.spawn(move || open(name)));
+        let opening = ["nvrtc", "cublasLt", "cudnn"].map(|name| scope.spawn(move || open(name)));
         let done = work();
         // A library whose opening panicked counts as missing.
-        let [compiler, products] = [compiler, products].map(|opening| opening.join().unwrap_or(false));
-        (Libraries { compiler, products }, done)
+        let [compiler, products, convolutions] = opening.map(|opening| opening.join().unwrap_or(false));
+        (Libraries { compiler, products, convolutions }, done)
     })
 }
 

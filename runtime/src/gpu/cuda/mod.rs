@@ -1,19 +1,23 @@
 //! The CUDA device: generated kernels compiled by NVRTC, matmuls by cuBLASLt, steps replayed as CUDA graphs.
 //!
-//! Opening a device opens the three libraries (the driver, NVRTC, cuBLASLt). A process that opens no CUDA device runs
+//! Opening a device opens the three libraries (the driver, NVRTC, cuBLASLt), and cuDNN if it is installed. A process that opens no CUDA device runs
 //! without them. The modules, from the lowest layer to the highest:
 //!
 //! - `libraries` opens NVIDIA's libraries, `context` owns the CUDA context, `memory` owns allocations.
-//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` holds the library's handle, `error` words the driver's errors.
+//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` and `cudnn` hold the libraries' handles, `error` words the driver's errors.
 //! - `event`, `streams` and `graph` wrap events, the streams of a plan and graph capture.
 //! - `clock` times work, `descriptor` describes the library's matmuls, `algorithm` times their algorithms, `product` chooses.
-//! - `tensor_map` encodes tensor maps. `steps` enqueues programs, `queue` runs the steps of a plan, `staging` copies rows from pinned memory.
+//!   `convolution` does all of that for convolutions.
+//! - `tensor_map` encodes tensor maps. `steps` enqueues programs, `queue` runs the steps of a plan, `staging` copies rows from
+//!   pinned memory.
 
 mod algorithm;
 mod clock;
 mod compile;
 mod context;
+mod convolution;
 mod cublaslt;
+mod cudnn;
 mod descriptor;
 mod error;
 mod event;
@@ -40,7 +44,7 @@ use crate::device::{DeviceError, DeviceKind, Staging};
 use compile::{Function, Known};
 use context::Context;
 use engine_core::codegen::KernelSpec;
-use engine_core::program::{Capability, MatmulCall, Multiplier};
+use engine_core::program::{Capability, MatmulCall};
 use memory::CudaMemory;
 use product::Product;
 use queue::CudaQueue;
@@ -131,9 +135,6 @@ impl Gpu for Context {
     }
 
     fn capability(self: &Arc<Self>, call: &MatmulCall) -> Result<Capability, DeviceError> {
-        if call.multiplier != Multiplier::Library {
-            return Ok(Capability::None);
-        }
         let product = Product::new(self, call)?;
         Ok(product.map_or(Capability::None, |product| Capability::Algorithm(product.algorithm_text())))
     }

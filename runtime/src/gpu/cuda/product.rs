@@ -1,40 +1,79 @@
-//! Matmuls by cuBLASLt, with autotuned algorithms.
+//! Calls of libraries, and matmuls by cuBLASLt with autotuned algorithms.
 
 use super::algorithm::{Algorithm, AlgorithmTrial, Tensors};
 use super::context::Context;
+use super::convolution::ConvolutionProduct;
 use super::descriptor::{Descriptor, LIBRARY, MatmulAddresses};
 use crate::autotune::Choice;
 use crate::device::DeviceError;
 use crate::gpu::api::GpuState;
 use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::fusion::MatrixOperand;
-use engine_core::ir::DType;
-use engine_core::program::{Activation, MatmulCall};
+use engine_core::program::{Activation, MatmulCall, Multiplier};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A matmul of the library with its algorithm.
-pub struct Product {
-    descriptor: Descriptor,
-    algorithm: cublasLtMatmulAlgo_t,
+/// A call of a library with its algorithm.
+pub enum Product {
+    /// By cuBLASLt.
+    Matmul(MatmulProduct),
+    /// By cuDNN.
+    Convolution(ConvolutionProduct),
 }
 
 impl Product {
-    /// The matmul of a call; `None` if the library has no algorithm for it that handles NaN correctly.
+    /// The product of a call; `None` if its library has no algorithm for it.
     pub fn new(context: &Arc<Context>, call: &MatmulCall) -> Result<Option<Product>, DeviceError> {
-        let Some(descriptor) = Descriptor::new(context, call)? else { return Ok(None) };
-        let algorithm = choose(context, &descriptor, call)?;
-        Ok(algorithm.map(|algorithm| Product { descriptor, algorithm }))
+        Ok(match &call.multiplier {
+            Multiplier::Library => MatmulProduct::new(context, call)?.map(Product::Matmul),
+            Multiplier::Convolution(convolution) => {
+                ConvolutionProduct::new(context, call, convolution)?.map(Product::Convolution)
+            }
+            Multiplier::MatrixUnits(_) => None,
+        })
     }
 
     /// The text of its algorithm.
     pub fn algorithm_text(&self) -> String {
+        match self {
+            Product::Matmul(product) => product.algorithm_text(),
+            Product::Convolution(product) => product.algorithm_text(),
+        }
+    }
+
+    /// Enqueues it on a stream.
+    pub fn launch(
+        &self,
+        addresses: MatmulAddresses,
+        workspace: &Range<CUdeviceptr>,
+        stream: CUstream,
+    ) -> Result<(), DeviceError> {
+        match self {
+            Product::Matmul(product) => product.launch(addresses, workspace, stream),
+            Product::Convolution(product) => product.launch(addresses, workspace, stream),
+        }
+    }
+}
+
+/// A matmul of cuBLASLt with its algorithm.
+pub struct MatmulProduct {
+    descriptor: Descriptor,
+    algorithm: cublasLtMatmulAlgo_t,
+}
+
+impl MatmulProduct {
+    /// The matmul of a call; `None` if the library has no algorithm for it that handles NaN correctly.
+    fn new(context: &Arc<Context>, call: &MatmulCall) -> Result<Option<MatmulProduct>, DeviceError> {
+        let Some(descriptor) = Descriptor::new(context, call)? else { return Ok(None) };
+        let algorithm = choose(context, &descriptor, call)?;
+        Ok(algorithm.map(|algorithm| MatmulProduct { descriptor, algorithm }))
+    }
+
+    fn algorithm_text(&self) -> String {
         Algorithm(Some(self.algorithm)).to_text()
     }
 
-    /// Enqueues the matmul on a stream.
-    pub fn launch(
+    fn launch(
         &self,
         addresses: MatmulAddresses,
         workspace: &Range<CUdeviceptr>,
@@ -82,22 +121,12 @@ fn choose(
 
 /// The sizes of the tensors of a call.
 fn tensors(call: &MatmulCall) -> Tensors {
-    let &MatmulCall { batch, m, n, k, dtype, result, .. } = call;
+    let [left, right] = call.factor_bytes();
     Tensors {
-        elements: [dtype, result],
-        factor_bytes: [
-            matrix_bytes(&call.rhs, [batch, k, n], dtype),
-            matrix_bytes(&call.lhs, [batch, m, k], dtype),
-        ],
+        elements: [call.dtype, call.result],
+        factor_bytes: [right, left],
         result_bytes: call.result_bytes(),
-        bias_bytes: n * result.size(),
+        bias_bytes: call.n * call.result.size(),
         workspace_bytes: LIBRARY.workspace_bytes,
     }
-}
-
-/// The bytes of a matrix's operand up to the last element read. `extents` are batch, rows and columns.
-fn matrix_bytes(matrix: &MatrixOperand, extents: [usize; 3], dtype: DType) -> usize {
-    let strides = [matrix.batch, matrix.row, matrix.col];
-    let last: i64 = extents.iter().zip(strides).map(|(&extent, stride)| (extent as i64 - 1) * stride).sum();
-    (matrix.offset + last + 1) as usize * dtype.size()
 }

@@ -23,6 +23,7 @@ mod buffers;
 mod limits;
 mod matrix_units;
 mod tuning;
+mod windows;
 
 /// A software GPU; `None`, with a note, if there is none.
 fn gpu() -> Option<WgpuDevice> {

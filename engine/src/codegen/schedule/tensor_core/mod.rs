@@ -93,7 +93,7 @@ impl TensorCoreMatmul {
         let has_type = matches!(dtype, DType::F16 | DType::BF16)
             || (dtype == DType::F32 && precision == Precision::Tf32);
         let is_empty = [batch, m, n, k].contains(&0);
-        let is_plain = body.rows.is_none() && body.uneven.is_none() && n.is_multiple_of(NEIGHBOURS);
+        let is_plain = body.rows.is_none() && body.uneven == [None, None] && n.is_multiple_of(NEIGHBOURS);
         if !device.has_warpgroup_products || !has_type || is_empty || !is_plain {
             return None;
         }

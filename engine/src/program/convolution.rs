@@ -1,0 +1,183 @@
+//! Programs of matmuls whose matrices are windows of an image: a library of convolutions, which takes the image, or a matmul of
+//! copies of the windows.
+
+use super::choice::{Refusal, Tuner};
+use super::kernels::kernels;
+use super::library::{MatmulCall, Multiplier};
+use super::loops::action_at;
+use super::matmul::{self, fastest};
+use super::site::Site;
+use super::variant::{TuneKey, Variant};
+use super::{Place, Program, Step};
+use crate::codegen::{CodegenError, KernelSpec};
+use crate::fusion::{
+    Access, Axis, Class, Convolution, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Level,
+    MatmulBody, MatrixOperand, Operand, Side, UnevenAxes, Use,
+};
+use crate::ir::Type;
+use crate::plan::ALIGNMENT;
+
+/// The program of a matmul with uneven matrices, by the fastest variant.
+pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
+    let copies = Copies::new(site, body)?;
+    let even = Site { kernel: &copies.kernel, ..*site };
+    let KernelBody::Matmul(even_body) = &even.kernel.body else { crate::bug!("a copied matmul is none") };
+    let mut variants = matmul::variants(&even, even_body);
+    let by_library = match convolution_call(&even, body).filter(|_| !variants.is_empty()) {
+        Some(call) => matmul::library(&even, body, call.clone(), tuner)?.map(|program| (call, program)),
+        None => None,
+    };
+    let Some((call, by_library)) = by_library else {
+        return Ok(copies.before(super::program(&even, tuner)?));
+    };
+    let by_library = matmul::with_side_sums(&even, by_library);
+    variants.insert(0, Variant::Convolution);
+    let TuneKey { subject, details } = matmul::key(&even, even_body, &variants);
+    let key = TuneKey { subject, details: format!("{call}\n{details}") };
+    let mut of = |variant: Variant| match variant {
+        Variant::Convolution => Ok(Some(by_library.clone())),
+        _ => {
+            let program = matmul::of_variant(&even, even_body, variant, tuner)?;
+            Ok(program.map(|program| copies.before(program)))
+        }
+    };
+    let found = fastest(site.kernel, &key, variants, tuner, &mut of)?;
+    Ok(found.unwrap_or_else(|| crate::bug!("the first variant has a program")))
+}
+
+/// The call of a library of convolutions, if there is one and the matmul is one of its convolutions.
+fn convolution_call(site: &Site, body: &MatmulBody) -> Option<MatmulCall> {
+    let convolution = Convolution::of(body).filter(|_| site.device.kernels.convolutions)?;
+    let rhs = MatrixOperand { offset: convolution.offset, ..body.rhs };
+    let multiplier = Multiplier::Convolution(Box::new(convolution));
+    Some(MatmulCall { rhs, multiplier, ..MatmulCall::new(body, site.precision) })
+}
+
+/// Copies of uneven matrices in the workspace, and the matmul of them.
+struct Copies {
+    /// The matmul, whose last operands are the copies.
+    kernel: Kernel,
+    /// Where the copies lie, by operand from the first copy on.
+    places: Vec<Place>,
+    /// What makes them.
+    steps: Vec<Step>,
+    workspace_bytes: usize,
+}
+
+impl Copies {
+    fn new(site: &Site, body: &MatmulBody) -> Result<Copies, CodegenError> {
+        let mut even = MatmulBody { uneven: [None, None], ..body.clone() };
+        let (mut operands, mut places) = (site.kernel.operands.clone(), vec![]);
+        let mut made = Program::default();
+        let mut end = 0;
+        for (side, uneven) in [Side::Lhs, Side::Rhs].into_iter().zip(&body.uneven) {
+            let Some(axes) = uneven else { continue };
+            let matrix = if side == Side::Lhs { &mut even.lhs } else { &mut even.rhs };
+            let copy = CopiedMatrix::new(site.kernel, axes, matrix);
+            let place = Place::Workspace { start: end, bytes: copy.ty.bytes() };
+            end += copy.ty.bytes().next_multiple_of(ALIGNMENT);
+            made.steps.extend(copy.steps(site, matrix.operand, place)?);
+            let value = operands[matrix.operand].value;
+            *matrix = MatrixOperand { operand: operands.len(), ..copy.matrix };
+            operands.push(Operand { value, ty: copy.ty, usage: Use::Read });
+            places.push(place);
+        }
+        let kernel = Kernel { body: KernelBody::Matmul(even), operands, ..site.kernel.clone() };
+        Ok(Copies { kernel, places, steps: made.steps, workspace_bytes: end })
+    }
+
+    /// A program of the matmul behind the copies that it reads.
+    fn before(&self, program: Program) -> Program {
+        let n_operands = self.kernel.operands.len() - self.places.len();
+        let moved = |place: Place| match place {
+            Place::Operand { operand, offset } if operand >= n_operands => {
+                match self.places[operand - n_operands] {
+                    Place::Workspace { start, bytes } => {
+                        Place::Workspace { start: start + offset, bytes: bytes - offset }
+                    }
+                    place => place,
+                }
+            }
+            Place::Workspace { start, bytes } => {
+                Place::Workspace { start: start + self.workspace_bytes, bytes }
+            }
+            place => place,
+        };
+        let n_copies = self.steps.len();
+        let behind = program.steps.into_iter().map(|step| Step {
+            action: action_at(step.action, &moved),
+            waits: step.waits.into_iter().map(|wait| wait + n_copies).collect(),
+            ..step
+        });
+        Program {
+            steps: self.steps.iter().cloned().chain(behind).collect(),
+            workspace_bytes: self.workspace_bytes + program.workspace_bytes,
+            chosen: program.chosen,
+        }
+    }
+}
+
+/// An uneven matrix and its dense copy.
+struct CopiedMatrix {
+    /// From the elements of the copy to those of the operand.
+    access: Access,
+    /// The type of the copy.
+    ty: Type,
+    /// The copy as a matrix; its operand is not known yet.
+    matrix: MatrixOperand,
+}
+
+impl CopiedMatrix {
+    /// A matrix that all of a batch share is copied once.
+    fn new(
+        kernel: &Kernel,
+        UnevenAxes { batch, rows, columns }: &UnevenAxes,
+        of: &MatrixOperand,
+    ) -> CopiedMatrix {
+        let is_shared = batch.iter().all(|axis| axis.stride == 0);
+        let batch = if is_shared { &[][..] } else { batch };
+        let numel = |axes: &[Axis]| axes.iter().map(|axis| axis.extent).product::<usize>();
+        let (n_rows, n_columns) = (numel(rows), numel(columns));
+        let level = Level { offset: of.offset, axes: [batch, rows, columns].concat(), guards: vec![] };
+        CopiedMatrix {
+            access: Access { levels: vec![level] },
+            ty: Type::new(kernel.operands[of.operand].ty.dtype, &[numel(batch), n_rows, n_columns]),
+            matrix: MatrixOperand {
+                operand: of.operand,
+                offset: 0,
+                batch: if is_shared { 0 } else { (n_rows * n_columns) as i64 },
+                row: n_columns as i64,
+                col: 1,
+            },
+        }
+    }
+
+    /// The steps that copy it from an operand.
+    fn steps(&self, site: &Site, operand: usize, to: Place) -> Result<Vec<Step>, CodegenError> {
+        let numel = self.ty.numel();
+        let load = FusedOp::Load { operand: 0, access: self.access.clone(), index: None };
+        let store = FusedOp::Store { operand: 1, access: Access::strided(&[numel], &[1]), value: 0 };
+        let inst = |op: FusedOp| FusedInst { op, dtype: self.ty.dtype, class: Class::Element };
+        let body = FusedBody {
+            domain: Domain { outer: 1, row: numel, inner: 1 },
+            insts: [load, store].map(inst).to_vec(),
+        };
+        let from = site.kernel.operands[operand].clone();
+        let copy = Operand { value: from.value, ty: self.ty.clone(), usage: Use::Write };
+        let kernel =
+            Kernel { body: KernelBody::Map(body), operands: vec![from, copy], ..site.kernel.clone() };
+        let mut program = Program::default();
+        let unguarded = Site { is_guarded: false, ..*site };
+        kernels(&unguarded, &mut program, KernelSpec::launches(&kernel, site.device)?, None);
+        let moved = |place: Place| match place {
+            Place::Operand { operand: 0, .. } => Place::operand(operand),
+            Place::Operand { .. } => to,
+            place => place,
+        };
+        Ok(program
+            .steps
+            .into_iter()
+            .map(|step| Step { action: action_at(step.action, &moved), ..step })
+            .collect())
+    }
+}
