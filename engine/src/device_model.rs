@@ -64,6 +64,9 @@ pub struct DeviceModel {
     pub n_streams: usize,
     /// Most bytes of a split that stay in device memory; rows of larger splits are streamed.
     pub most_resident_bytes: u64,
+    /// Whether the device counts the trips of loops, which otherwise a kernel of each trip does.
+    #[serde(default)]
+    pub counts_trips: bool,
     // ---- Libraries and matrix units.
     /// The library of matmuls, if there is one.
     pub library: Option<Library>,
@@ -168,6 +171,7 @@ impl DeviceModel {
         n_processors: 132,
         n_streams: 3,
         most_resident_bytes: 70 << 30,
+        counts_trips: true,
         // 32 MiB is the workspace that NVIDIA recommends for Hopper.
         library: Some(Library {
             workspace_bytes: 32 << 20,
@@ -217,6 +221,7 @@ impl DeviceModel {
         n_processors: 1,
         n_streams: 1,
         most_resident_bytes: 128 << 20,
+        counts_trips: false,
         library: None,
         has_matrix_units: false,
         has_warpgroup_products: false,
@@ -263,6 +268,7 @@ impl DeviceModel {
         most_tensors: usize::MAX,
         most_tensor_bytes: u64::MAX,
         most_resident_bytes: u64::MAX,
+        counts_trips: true,
         kernels: KernelLimits {
             most_queries: usize::MAX,
             most_keys: usize::MAX,

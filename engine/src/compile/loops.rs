@@ -1,13 +1,9 @@
 //! Loops that stay loops: a trip is compiled like a step, whose states are the carried values.
 
 use crate::fusion::{Kernel, KernelBody, LoopBody};
-use crate::ir::{
-    Binary, DType, Graph, InputKind, Level, Literal, Node, NodeId, NodeOp, Output, Scalar, StateLink, Symbol,
-    Type, Value, free_name,
-};
+use crate::ir::{Graph, InputKind, Level, NodeId, NodeOp, StateLink, Symbol, Value};
 use crate::pass::sound;
 use crate::plan::{LoopPlan, Plan};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The largest figure of a loop: without a bound on its trips, their sum has no meaning, and must not overflow.
@@ -76,13 +72,12 @@ impl Trip {
         let mut trip = graph.nodes[body.node].regions[0].clone();
         let inputs: Vec<NodeId> = trip.inputs().map(|(id, _)| id).collect();
         let names: Vec<Symbol> = inputs.iter().map(|&id| trip.nodes[id].name().clone()).collect();
-        for &input in &inputs[..=body.n_carried] {
+        for &input in &inputs[..body.n_carried] {
             trip.nodes[input].op = NodeOp::Input(InputKind::State);
         }
         let mut next: Vec<Value> = trip.outputs.iter().map(|(_, value)| *value).collect();
         trip.outputs = trip.outputs.split_off(body.n_carried);
         next.truncate(body.n_carried);
-        next.push(next_number(&mut trip, inputs[body.n_carried]));
         trip.state = inputs.iter().zip(next).map(|(&input, next)| StateLink { input, next }).collect();
         let trip = sound("loop", Level::Primitive, trip);
         Trip {
@@ -93,16 +88,4 @@ impl Trip {
             graph: trip,
         }
     }
-}
-
-/// Appends the number of the next trip.
-fn next_number(trip: &mut Graph, number: NodeId) -> Value {
-    let outputs = trip.nodes.iter().flat_map(|node| &node.outputs);
-    let mut taken: HashSet<Symbol> = outputs.map(|output| output.name.clone()).collect();
-    let mut push = |op: NodeOp, inputs: Vec<Value>, name: &str| {
-        let outputs = vec![Output { name: free_name(&mut taken, name), ty: Type::scalar(DType::I32) }];
-        Value::of(trip.push(Node { op, inputs, outputs, regions: vec![], span: None, no_fuse: None }))
-    };
-    let one = push(NodeOp::Const(Literal::Int(1)), vec![], "one");
-    push(NodeOp::Scalar(Scalar::Binary(Binary::Add)), vec![Value::of(number), one], "number.next")
 }

@@ -5,8 +5,8 @@ use crate::fusion::LoopBody;
 use crate::ir::Symbol;
 
 impl LoopPlan {
-    /// Bytes of workspace before the values of a trip: they hold its number.
-    pub const HEAD_BYTES: usize = ALIGNMENT;
+    /// Bytes of workspace before the values of a trip: they hold the numbers of as many trips as a device enqueues at once.
+    pub const HEAD_BYTES: usize = 16 * ALIGNMENT;
 
     /// Bytes of workspace of the loop.
     pub fn workspace_bytes(&self) -> usize {

@@ -7,7 +7,7 @@ use crate::codegen::{CodegenError, KernelSpec};
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, LoopBody, Operand, Use,
 };
-use crate::ir::{DType, Literal, Type};
+use crate::ir::{Binary, DType, Literal, Scalar, Type};
 use crate::plan::{BufferId, LoopPlan, TripPlace};
 
 /// The initial values are copied to where the results will be. Then come the trips.
@@ -28,9 +28,12 @@ pub fn program<T: Tuner>(site: &Site, body: &LoopBody, tuner: &T) -> Result<Prog
         steps.extend(program.steps.into_iter().map(|step| on_one_branch(step, &moved)));
     }
     let until = trip.ends_place(body).map(|place| place_of(place, DType::Bool.size(), 0));
+    let number = place_of(trip.number_place(body), DType::I32.size(), 0);
+    if !site.device.counts_trips {
+        steps.extend(next_number(site, number)?);
+    }
     let mut program = starts(site, trip, body)?;
     program.workspace_bytes = program.workspace_bytes.max(values + programs.workspaces.bytes);
-    let number = place_of(trip.number_place(body), DType::I32.size(), 0);
     program.push(Action::Loop { body: steps, trips: body.trips, until, number });
     Ok(program)
 }
@@ -75,7 +78,17 @@ pub fn action_at(action: Action, moved: &dyn Fn(Place) -> Place) -> Action {
     }
 }
 
-/// Copies of the initial values, and the number 0 of the first trip.
+/// A kernel that counts a trip.
+fn next_number(site: &Site, number: Place) -> Result<Vec<Step>, CodegenError> {
+    let ty = Type::scalar(DType::I32);
+    let load = FusedOp::Load { operand: 0, access: whole(&ty), index: None };
+    let next = FusedOp::Scalar(Scalar::Binary(Binary::Add), vec![0, 1]);
+    let mut counted = Program::default();
+    store(site, &mut counted, (vec![load, FusedOp::Const(Literal::Int(1)), next], &ty), &[number, number])?;
+    Ok(counted.steps)
+}
+
+/// Copies of the initial values, and the number 0 of the first trip unless the device counts.
 fn starts(site: &Site, trip: &LoopPlan, body: &LoopBody) -> Result<Program, CodegenError> {
     let mut program = Program::default();
     let is_there = |number: usize| site.buffers[number] == site.buffers[body.carried(number)];
@@ -83,11 +96,13 @@ fn starts(site: &Site, trip: &LoopPlan, body: &LoopBody) -> Result<Program, Code
         let ty = &site.kernel.operands[number].ty;
         let load = FusedOp::Load { operand: 0, access: whole(ty), index: None };
         let places = [Place::operand(number), Place::operand(body.carried(number))];
-        store(site, &mut program, (load, ty), &places)?;
+        store(site, &mut program, (vec![load], ty), &places)?;
     }
-    let number = Type::scalar(DType::I32);
-    let place = place_of(trip.number_place(body), number.bytes(), 0);
-    store(site, &mut program, (FusedOp::Const(Literal::Int(0)), &number), &[place])?;
+    if !site.device.counts_trips {
+        let number = Type::scalar(DType::I32);
+        let place = place_of(trip.number_place(body), number.bytes(), 0);
+        store(site, &mut program, (vec![FusedOp::Const(Literal::Int(0))], &number), &[place])?;
+    }
     Ok(program)
 }
 
@@ -95,19 +110,21 @@ fn whole(ty: &Type) -> Access {
     Access::strided(&[ty.numel()], &[1])
 }
 
-/// Appends a kernel that stores a value of a type to the last of some places, which are its operands.
+/// Appends a kernel that stores a value of a type to the last of some places, which are its operands. The value is that of
+/// the last of some instructions.
 fn store(
     site: &Site,
     program: &mut Program,
-    (value, ty): (FusedOp, &Type),
+    (value, ty): (Vec<FusedOp>, &Type),
     places: &[Place],
 ) -> Result<(), CodegenError> {
     if ty.numel() == 0 {
         return Ok(());
     }
     let target = places.len() - 1;
-    let store = FusedOp::Store { operand: target, access: whole(ty), value: 0, index: None };
-    let insts = [value, store].map(|op| FusedInst { op, dtype: ty.dtype, class: Class::Element }).to_vec();
+    let store = FusedOp::Store { operand: target, access: whole(ty), value: value.len() - 1, index: None };
+    let inst = |op| FusedInst { op, dtype: ty.dtype, class: Class::Element };
+    let insts = value.into_iter().chain([store]).map(inst).collect();
     let usage = |at: usize| if at == target { Use::Write } else { Use::Read };
     let value = site.kernel.operands[0].value;
     let operands = (0..places.len()).map(|at| Operand { value, ty: ty.clone(), usage: usage(at) }).collect();

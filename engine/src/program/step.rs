@@ -60,7 +60,7 @@ pub enum Action {
         trips: usize,
         /// The truth value that ends the loop after a trip, if it may end early.
         until: Option<Place>,
-        /// The number of trips so far, `i32[]`, which the body counts.
+        /// The number of trips so far, `i32[]`. The body counts it, unless the device does.
         number: Place,
     },
     /// Combines memory of several devices.

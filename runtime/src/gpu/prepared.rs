@@ -61,7 +61,7 @@ pub enum Work {
         trips: usize,
         /// The truth value that ends the loop after a trip, if it may end early.
         until: Option<Place>,
-        /// The number of trips so far, which the body counts.
+        /// The number of trips so far, which the body counts unless the device does.
         number: Place,
     },
 }

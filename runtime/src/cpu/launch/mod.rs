@@ -193,12 +193,14 @@ impl KernelLaunch for LoopLaunch {
         let number = self.start(self.trip.number_place(&self.body), call.buffers);
         let ends = self.trip.ends_place(&self.body).map(|place| self.start(place, call.buffers));
         // SAFETY: the number lies in the workspace or in a result.
-        unsafe { number.cast::<i32>().write_unaligned(0) };
-        for _ in 0..self.body.trips {
+        let count = |trips: usize| unsafe { number.cast::<i32>().write_unaligned(trips as i32) };
+        count(0);
+        for trip in 0..self.body.trips {
             for launch in &mut self.launches {
                 // SAFETY: all buffers are placed. The plan of the trip lets no live buffers overlap.
                 unsafe { launch.run(pool, workers, call.seed, call.assertions) };
             }
+            count(trip + 1);
             // SAFETY: the value is a result of the trip.
             let has_ended = ends.is_some_and(|ends| unsafe { *ends != 0 });
             if has_ended || call.assertions.has_failure() || call.assertions.is_cancelled() {

@@ -33,13 +33,16 @@ pub struct Trips {
 pub struct Ends {
     /// The truth value that ends the loop; 0 if there is none.
     pub until: CUdeviceptr,
-    /// The number of trips so far.
+    /// The numbers of the trips that are enqueued at once: `i32`, one after the other. The first is that of the trips so far.
     pub number: CUdeviceptr,
     /// The number of trips, or the most of them.
     pub trips: usize,
     /// The error flag, whose first word ends the loop.
     pub failed: CUdeviceptr,
 }
+
+/// A trip that is enqueued on a stream, by its place among those that are enqueued at once.
+type Trip<'t> = &'t dyn Fn(CUstream, usize) -> Result<(), DeviceError>;
 
 /// The trips of a node.
 #[derive(Clone, Copy, Debug)]
@@ -64,21 +67,18 @@ fn is_node(work: &Work) -> bool {
     matches!(work, Work::Loop { until: Some(_), .. }) || work.n_starts() > MOST_STARTS
 }
 
-fn has_nodes(steps: &[PreparedStep]) -> bool {
-    steps.iter().any(|step| match &step.work {
-        Work::Loop { body, .. } => is_node(&step.work) || has_nodes(body),
-        _ => false,
-    })
+fn has_loops(steps: &[PreparedStep]) -> bool {
+    steps.iter().any(|step| matches!(step.work, Work::Loop { .. }))
 }
 
 impl Trips {
-    /// The kernel that ends trips, if a step is a loop that needs it.
+    /// The kernel that counts trips and ends bodies, if a step is a loop.
     pub fn of(
         context: &Arc<Context>,
         steps: &[PreparedStep],
         stop: &Arc<Stop>,
     ) -> Result<Option<Trips>, DeviceError> {
-        if !has_nodes(steps) {
+        if !has_loops(steps) {
             return Ok(None);
         }
         let [text, entry] = [GO_ON, "go_on"].map(str::to_string);
@@ -88,20 +88,26 @@ impl Trips {
         Ok(Some(Trips { context: Arc::clone(context), go_on, stop: Arc::clone(stop) }))
     }
 
-    /// Enqueues a loop, a trip of which `trip` enqueues on a stream.
+    /// Enqueues a loop.
     pub fn enqueue(
         trips: Option<&Trips>,
         work: &Work,
         ends: Ends,
         stream: CUstream,
-        trip: &dyn Fn(CUstream) -> Result<(), DeviceError>,
+        trip: Trip,
     ) -> Result<(), DeviceError> {
-        let Some(trips) = trips.filter(|_| is_node(work)) else {
-            return (0..ends.trips).try_for_each(|_| trip(stream));
-        };
+        let trips = trips.unwrap_or_else(|| engine_core::bug!("a loop that nothing counts"));
+        if !is_node(work) {
+            // Trips without launches have no numbers.
+            trips.count(ends, SET, ends.trips.clamp(1, MOST_STARTS), stream)?;
+            return (0..ends.trips).try_for_each(|number| trip(stream, number));
+        }
         let Division { before, of_body } = Division::new(work.n_starts(), ends.trips, ends.until != 0);
-        // Each trip counts itself, so the node goes on from the number of those before it.
-        (0..before).try_for_each(|_| trip(stream))?;
+        trips.count(ends, SET, of_body, stream)?;
+        if before > 0 {
+            (0..before).try_for_each(|number| trip(stream, number))?;
+            trips.count(ends, before as i32, of_body, stream)?;
+        }
         match capture_of(stream)? {
             None => trips.run(ends, stream, ends.trips - before, trip),
             Some(graph) => trips.capture(graph, ends, stream, (of_body, trip)),
@@ -109,17 +115,10 @@ impl Trips {
     }
 
     /// Enqueues trips and waits for those that may be the last.
-    fn run(
-        &self,
-        ends: Ends,
-        stream: CUstream,
-        n_trips: usize,
-        trip: &dyn Fn(CUstream) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        // The kernel is loaded by its first launch, which cannot be captured.
-        self.end_body(0, ends, 1, stream)?;
+    fn run(&self, ends: Ends, stream: CUstream, n_trips: usize, trip: Trip) -> Result<(), DeviceError> {
         for _ in 0..n_trips {
-            trip(stream)?;
+            trip(stream, 0)?;
+            self.count(ends, 1, 1, stream)?;
             if self.stop.is_cancelled() || ends.until != 0 && has_ended(ends, stream)? {
                 break;
             }
@@ -133,7 +132,7 @@ impl Trips {
         captured: Captured,
         ends: Ends,
         stream: CUstream,
-        (of_body, trip): (usize, &dyn Fn(CUstream) -> Result<(), DeviceError>),
+        (of_body, trip): (usize, Trip),
     ) -> Result<(), DeviceError> {
         let driver_error = |error| failed("capturing a loop", &error);
         let (handle, body) = self.add_node(captured, stream).map_err(driver_error)?;
@@ -144,7 +143,7 @@ impl Trips {
         // SAFETY: the body is an empty graph that belongs to the node.
         let begun = unsafe { sys::cuStreamBeginCaptureToGraph(stream, body, no_nodes, no_edges, 0, mode) };
         begun.result().map_err(driver_error)?;
-        let trips = (0..of_body).try_for_each(|_| trip(stream));
+        let trips = (0..of_body).try_for_each(|number| trip(stream, number));
         let queued = trips.and_then(|()| self.end_body(handle, ends, of_body, stream));
         let mut ended: CUgraph = std::ptr::null_mut();
         // SAFETY: the capture has begun above.
@@ -185,26 +184,44 @@ impl Trips {
         }
     }
 
-    /// Enqueues the kernel that decides whether the body of a node runs again. Without a handle, it does nothing.
+    /// Enqueues a kernel that adds to the numbers of `n` trips, or sets them to 0, 1, ….
+    fn count(&self, ends: Ends, more: i32, n: usize, stream: CUstream) -> Result<(), DeviceError> {
+        self.go_on(0, ends, (more, n), stream)
+    }
+
+    /// Enqueues the kernel that counts the trips of a body and decides whether it runs again.
     fn end_body(&self, handle: u64, ends: Ends, of_body: usize, stream: CUstream) -> Result<(), DeviceError> {
+        self.go_on(handle, ends, (of_body as i32, of_body), stream)
+    }
+
+    fn go_on(
+        &self,
+        handle: u64,
+        ends: Ends,
+        (more, n): (i32, usize),
+        stream: CUstream,
+    ) -> Result<(), DeviceError> {
         let Ends { mut until, mut number, trips, failed: mut flag } = ends;
-        let (mut handle, mut trips, mut of_body) = (handle, trips as i32, of_body as i32);
+        let (mut handle, mut trips, mut more) = (handle, trips as i32, more);
         let mut stop = self.stop.address();
         let mut arguments = [
             (&raw mut handle).cast(),
             (&raw mut until).cast(),
             (&raw mut number).cast(),
+            (&raw mut more).cast(),
             (&raw mut trips).cast(),
-            (&raw mut of_body).cast(),
             (&raw mut flag).cast(),
             (&raw mut stop).cast(),
         ];
-        let one = (1, 1, 1);
-        // SAFETY: the arguments are those of `GO_ON`, which reads live memory.
-        let launched = unsafe { launch_kernel(self.go_on.handle, one, one, 0, stream, &mut arguments) };
-        launched.map_err(|error| failed("ending a trip", &error))
+        let (one, threads) = ((1, 1, 1), (n as u32, 1, 1));
+        // SAFETY: the arguments are those of `GO_ON`, which reads live memory, and writes a number in each thread.
+        let launched = unsafe { launch_kernel(self.go_on.handle, one, threads, 0, stream, &mut arguments) };
+        launched.map_err(|error| failed("counting trips", &error))
     }
 }
+
+/// Sets the numbers of trips to 0, 1, ….
+const SET: i32 = -1;
 
 /// Whether a trip has ended its loop, by its truth value or by a failed assertion.
 fn has_ended(ends: Ends, stream: CUstream) -> Result<bool, DeviceError> {
@@ -254,17 +271,20 @@ fn capture_of(stream: CUstream) -> Result<Option<Captured>, DeviceError> {
     }
 }
 
-/// Sets the condition of a node at the end of its body. The host's memory is far away, so it is read in each sixteenth body.
+/// Counts trips, and sets the condition of a node at the end of its body. The host's memory is far away, so it is read in
+/// each sixteenth body.
 pub const GO_ON: &str = r#"
 extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned int value);
 extern "C" __global__ void go_on(
-    unsigned long long handle, const unsigned char* until, const int* number, int trips, int of_body,
+    unsigned long long handle, const unsigned char* until, int* numbers, int more, int trips,
     const unsigned int* failed, const volatile unsigned int* stop
 ) {
-    if (handle == 0) return;
-    bool more = *number < trips && (until == nullptr || *until == 0) && *failed == 0;
-    if (more && *number / of_body % 16 == 0) more = *stop == 0;
-    cudaGraphSetConditional(handle, more ? 1u : 0u);
+    int number = more < 0 ? (int)threadIdx.x : numbers[threadIdx.x] + more;
+    numbers[threadIdx.x] = number;
+    if (handle == 0 || threadIdx.x != 0) return;
+    bool goes_on = number < trips && (until == nullptr || *until == 0) && *failed == 0;
+    if (goes_on && number / more % 16 == 0) goes_on = *stop == 0;
+    cudaGraphSetConditional(handle, goes_on ? 1u : 0u);
 }
 "#;
 

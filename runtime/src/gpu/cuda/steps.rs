@@ -61,7 +61,7 @@ pub fn enqueue(
         return program
             .steps
             .iter()
-            .try_for_each(|step| start((program, trips), step, memory, streams.stream()));
+            .try_for_each(|step| start((program, trips), step, (memory, &[]), streams.stream()));
     }
     streams.fork()?;
     for (number, step) in program.steps.iter().enumerate() {
@@ -70,7 +70,7 @@ pub fn enqueue(
         for event in awaited {
             wait(stream, &events.events[event])?;
         }
-        start((program, events.trips.as_ref()), step, memory, stream)?;
+        start((program, events.trips.as_ref()), step, (memory, &[]), stream)?;
         if let Some(done) = events.done[number] {
             record(&events.events[done], stream)?;
         }
@@ -78,13 +78,19 @@ pub fn enqueue(
     streams.join()
 }
 
+/// A place that lies so many bytes further on: the numbers of trips that are enqueued at once follow each other.
+type Moved = (Place, u64);
+
 fn start(
     (program, trips): (&GpuProgram<Context>, Option<&Trips>),
     step: &PreparedStep,
-    memory: &dyn Located<CudaMemory>,
+    (memory, moved): (&dyn Located<CudaMemory>, &[Moved]),
     stream: CUstream,
 ) -> Result<(), DeviceError> {
-    let at = |place: Place| address(&memory.part(place));
+    let at = |place: Place| {
+        let moved = moved.iter().find(|(moved, _)| *moved == place).map_or(0, |(_, bytes)| *bytes);
+        address(&memory.part(place)) + moved
+    };
     match &step.work {
         Work::Kernel { kernel, arguments, grid, info } => {
             let pointers = arguments.iter().map(|&place| at(place)).collect();
@@ -102,10 +108,12 @@ fn start(
             program.products[*product].launch(addresses, &(first..first + workspace.bytes as u64), stream)
         }
         work @ Work::Loop { body, trips: most, until, number } => {
-            let (until, number, failed) = (until.map_or(0, at), at(*number), at(Place::Assertions));
-            let ends = Ends { until, number, trips: *most, failed };
-            let trip =
-                |stream| body.iter().try_for_each(|step| start((program, trips), step, memory, stream));
+            let failed = at(Place::Assertions);
+            let ends = Ends { until: until.map_or(0, at), number: at(*number), trips: *most, failed };
+            let trip = |stream, trip: usize| {
+                let moved = [&[(*number, (size_of::<i32>() * trip) as u64)], moved].concat();
+                body.iter().try_for_each(|step| start((program, trips), step, (memory, &moved), stream))
+            };
             Trips::enqueue(trips, work, ends, stream, &trip)
         }
         Work::Copy { from, to, bytes } => {
