@@ -1,6 +1,5 @@
 //! The body of a kernel: a straight-line program over the points of a domain.
 
-use super::work::Work;
 use crate::fusion::access::Access;
 use crate::fusion::domain::{Class, Domain};
 use crate::ir::{DType, Literal, Monoid, NodeId, Requirement, Scalar};
@@ -119,27 +118,5 @@ impl FusedBody {
     /// Whether it reduces rows.
     pub fn has_reductions(&self) -> bool {
         self.insts.iter().any(|inst| matches!(inst.op, FusedOp::Reduce { .. }))
-    }
-
-    /// Its text under a title, indented.
-    pub fn titled(&self, title: &str) -> Vec<String> {
-        let lines = self.lines().into_iter().map(|line| format!("  {line}"));
-        [title.to_string()].into_iter().chain(lines).collect()
-    }
-}
-
-/// A map, or a row kernel.
-impl Work for FusedBody {
-    /// A map may compute some of its values once per row; only a reduction makes a row kernel.
-    fn kind(&self) -> &'static str {
-        if self.has_reductions() { "row" } else { "map" }
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.to_string().lines().map(String::from).collect()
-    }
-
-    fn bodies(&self) -> Vec<&FusedBody> {
-        vec![self]
     }
 }

@@ -67,7 +67,7 @@ impl KernelBody {
         }
     }
 
-    /// The work, whatever its kind.
+    /// The work, by the interface of all kinds.
     pub fn work(&self) -> &dyn Work {
         match self {
             KernelBody::Map(body) | KernelBody::Row(body) => body,

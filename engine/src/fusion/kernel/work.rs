@@ -36,3 +36,27 @@ pub trait Work {
         0
     }
 }
+
+/// A map, or a row kernel.
+impl Work for FusedBody {
+    /// A map may compute some of its values once per row; only a reduction makes a row kernel.
+    fn kind(&self) -> &'static str {
+        if self.has_reductions() { "row" } else { "map" }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.to_string().lines().map(String::from).collect()
+    }
+
+    fn bodies(&self) -> Vec<&FusedBody> {
+        vec![self]
+    }
+}
+
+impl FusedBody {
+    /// Its text under a title, indented.
+    pub fn titled(&self, title: &str) -> Vec<String> {
+        let lines = self.lines().into_iter().map(|line| format!("  {line}"));
+        [title.to_string()].into_iter().chain(lines).collect()
+    }
+}

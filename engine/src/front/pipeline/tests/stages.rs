@@ -243,7 +243,31 @@ fn a_part_of_an_expression_is_no_output() {
         )
     };
     check_faults(&file(r#""y.0", "y.1""#), expect![""]);
-    check_faults(&file(r#""h.2", "y.1.1", "y.5""#), expect![""]);
+    check_faults(&file(r#""h.2", "y.1.1", "y.5""#), expect![[r#"
+        error[E0101]: no node is called `h.2`
+          ┌─ mnist.ron:5:40
+          │
+        5 │     stages: {"go": Run(outputs: ["y", "h.2", "y.1.1", "y.5"])},
+          │                                        ^^^
+          │
+          = help: it is a part of `h`; give that part a name under `nodes`
+
+        error[E0101]: no node is called `y.1.1`
+          ┌─ mnist.ron:5:47
+          │
+        5 │     stages: {"go": Run(outputs: ["y", "h.2", "y.1.1", "y.5"])},
+          │                                               ^^^^^
+          │
+          = help: it is a part of `y.1`; give that part a name under `nodes`
+
+        error[E0101]: no node is called `y.5`
+          ┌─ mnist.ron:5:56
+          │
+        5 │     stages: {"go": Run(outputs: ["y", "h.2", "y.1.1", "y.5"])},
+          │                                                        ^^^
+          │
+          = help: a stage names nodes of the graph
+    "#]]);
 }
 
 /// State that a stage writes and nothing reads is told as such; state that a node reads, or an output shows, is used.
