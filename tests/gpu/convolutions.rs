@@ -20,7 +20,10 @@ fn convolution(dtype: DType, settings: &[(&'static str, i64)]) -> Case {
     let x = data(&mut b, "x", dtype, &[4, 16, 22, 20]);
     let w = data(&mut b, "w", dtype, &[32, 16 / groups, 3, 3]);
     let attrs = settings.iter().fold(Attrs::default(), |attrs, &(name, value)| {
-        attrs.with(name, if name == "groups" { Attr::Int(value) } else { Attr::Ints(vec![value]) })
+        attrs.with(
+            name,
+            if name == "groups" { Attr::Lit(Literal::Int(value)) } else { Attr::Ints(vec![value]) },
+        )
     });
     let y = b.call("conv", &[x, w], attrs).unwrap()[0];
     let extents = b.extents(y);

@@ -156,7 +156,8 @@ impl CopiedMatrix {
     fn steps(&self, site: &Site, operand: usize, to: Place) -> Result<Vec<Step>, CodegenError> {
         let numel = self.ty.numel();
         let load = FusedOp::Load { operand: 0, access: self.access.clone(), index: None };
-        let store = FusedOp::Store { operand: 1, access: Access::strided(&[numel], &[1]), value: 0 };
+        let store =
+            FusedOp::Store { operand: 1, access: Access::strided(&[numel], &[1]), value: 0, index: None };
         let inst = |op: FusedOp| FusedInst { op, dtype: self.ty.dtype, class: Class::Element };
         let body = FusedBody {
             domain: Domain { outer: 1, row: numel, inner: 1 },

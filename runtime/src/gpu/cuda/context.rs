@@ -63,8 +63,7 @@ impl Context {
         let memory_bytes = cuda.total_mem().map_err(driver_error)? as u64;
         let most_shared_bytes =
             attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-        let mut model =
-            model(compiler.architecture, most_shared_bytes, n_processors, memory_bytes);
+        let mut model = model(compiler.architecture, most_shared_bytes, n_processors, memory_bytes);
         model.kernels.convolutions = cudnn.is_some();
         Ok(Arc::new(Context {
             ordinal,

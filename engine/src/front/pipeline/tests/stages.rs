@@ -243,7 +243,9 @@ fn a_part_of_an_expression_is_no_output() {
         )
     };
     check_faults(&file(r#""y.0", "y.1""#), expect![""]);
-    check_faults(&file(r#""h.2", "y.1.1", "y.5""#), expect![[r#"
+    check_faults(
+        &file(r#""h.2", "y.1.1", "y.5""#),
+        expect![[r#"
         error[E0101]: no node is called `h.2`
           ┌─ mnist.ron:5:40
           │
@@ -267,7 +269,8 @@ fn a_part_of_an_expression_is_no_output() {
           │                                                        ^^^
           │
           = help: a stage names nodes of the graph
-    "#]]);
+    "#]],
+    );
 }
 
 /// State that a stage writes and nothing reads is told as such; state that a node reads, or an output shows, is used.
