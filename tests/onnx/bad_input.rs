@@ -205,7 +205,7 @@ fn parts_without_a_translation_are_named() {
         &strings,
         Code::E0508,
         expect![[
-            r#"the input `x` has elements of type string; supported types are bool, u8, i32, i64, u32, f16, bf16, f32, f64"#
+            r#"the input `x` has elements of type string; supported types are bool, u8, i8, i16, u16, i32, i64, u32, f16, bf16, f32, f64"#
         ]],
     );
     let old = Model { opset: vec![Opset { version: 5, ..Opset::default() }], ..model(vec![], vec![]) };
@@ -434,7 +434,7 @@ fn values_without_a_tensor_are_named() {
         &model(vec![node("Identity", &["w"], "y")], vec![texts.clone()]),
         Code::E0508,
         expect![
-            "the tensor `w` has elements of type string; supported types are bool, u8, i32, i64, u32, f16, bf16, f32, f64"
+            "the tensor `w` has elements of type string; supported types are bool, u8, i8, i16, u16, i32, i64, u32, f16, bf16, f32, f64"
         ],
     );
     let value = Attribute { name: "value".into(), tensor: Some(texts), kind: 4, ..Attribute::default() };
@@ -443,7 +443,7 @@ fn values_without_a_tensor_are_named() {
         &model(vec![constant], vec![]),
         Code::E0508,
         expect![
-            "the tensor `w` has elements of type string; supported types are bool, u8, i32, i64, u32, f16, bf16, f32, f64"
+            "the tensor `w` has elements of type string; supported types are bool, u8, i8, i16, u16, i32, i64, u32, f16, bf16, f32, f64"
         ],
     );
 }
