@@ -183,11 +183,11 @@ fn the_convolutions_of_mnist_and_their_gradients_are_found() {
     assert_eq!(counts(&step(&pipeline, &registry, 8), 12), [3, 2, 3]);
 }
 
-/// Of 20 convolutions, the three that project have windows of one element, and are matmuls of a copy.
+/// Of 20 convolutions, 19 are found; the image of the first needs no gradient.
 #[test]
 fn the_convolutions_of_resnet_and_their_gradients_are_found() {
     let (pipeline, registry) = load("resnet.ron");
-    assert_eq!(counts(&step(&pipeline, &registry, 4), 4), [17, 16, 17]);
+    assert_eq!(counts(&step(&pipeline, &registry, 4), 4), [19, 16, 19]);
 }
 
 /// A training step of two convolutions in turn.
@@ -237,7 +237,7 @@ fn strides_dilation_borders_and_groups_are_found() {
         add(counts(&two_convolutions("4, 14, 14", weights, [&first, &second]), 40));
     }
     // Of 100 results, 50 gradients of images and 100 gradients of weights.
-    assert_eq!(found, [92, 50, 92]);
+    assert_eq!(found, [87, 50, 87]);
 }
 
 /// The library is the first variant, behind which come those on a copy of the windows.

@@ -59,6 +59,7 @@ int cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)1; return 
 int cuStreamDestroy_v2(void *stream) { return 0; }
 static int n_launched;
 int cuStreamSynchronize(void *stream) { return is("lost") && n_launched > 0 ? 719 : 0; }
+int cuStreamQuery(void *stream) { return cuStreamSynchronize(stream); }
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
 int cuEventCreate(void **event, unsigned flags) { *event = (void *)1; return 0; }
 int cuEventDestroy_v2(void *event) { return 0; }

@@ -103,14 +103,17 @@ impl Trips {
             return (0..ends.trips).try_for_each(|number| trip(stream, number));
         }
         let Division { before, of_body } = Division::new(work.n_starts(), ends.trips, ends.until != 0);
-        trips.count(ends, SET, of_body, stream)?;
+        let handle = capture_of(stream)?.map_or(Ok(0), |captured| trips.condition(captured.graph))?;
+        // The condition is set before the node, because a loop within a body starts anew in each trip.
+        let start = Ends { until: 0, ..ends };
+        trips.go_on(handle, start, (SET, of_body), stream)?;
         if before > 0 {
             (0..before).try_for_each(|number| trip(stream, number))?;
-            trips.count(ends, before as i32, of_body, stream)?;
+            trips.go_on(handle, start, (before as i32, of_body), stream)?;
         }
         match capture_of(stream)? {
             None => trips.run(ends, stream, ends.trips - before, trip),
-            Some(graph) => trips.capture(graph, ends, stream, (of_body, trip)),
+            Some(captured) => trips.capture((captured, handle), ends, stream, (of_body, trip)),
         }
     }
 
@@ -129,13 +132,13 @@ impl Trips {
     /// Adds a node that repeats some trips to the graph that the stream is captured into.
     fn capture(
         &self,
-        captured: Captured,
+        (captured, handle): (Captured, u64),
         ends: Ends,
         stream: CUstream,
         (of_body, trip): (usize, Trip),
     ) -> Result<(), DeviceError> {
         let driver_error = |error| failed("capturing a loop", &error);
-        let (handle, body) = self.add_node(captured, stream).map_err(driver_error)?;
+        let body = self.add_node(captured, handle, stream).map_err(driver_error)?;
         let inner = self.context.new_stream()?;
         let stream = inner.cu_stream();
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -152,19 +155,28 @@ impl Trips {
         end.result().map_err(driver_error)
     }
 
-    /// Adds a WHILE node without a body, which the next work of the stream depends on. Returns its condition and its body.
+    /// A condition of a node of this graph.
+    fn condition(&self, graph: CUgraph) -> Result<u64, DeviceError> {
+        let mut handle = 0;
+        // SAFETY: the graph is one that a stream is captured into, and the pointer is valid for the call.
+        let made =
+            unsafe { sys::cuGraphConditionalHandleCreate(&mut handle, graph, self.context.handle(), 1, 1) };
+        made.result().map_err(|error| failed("making the condition of a loop", &error))?;
+        Ok(handle)
+    }
+
+    /// Adds a WHILE node without a body, which the next work of the stream depends on. Returns its body.
     fn add_node(
         &self,
         Captured { graph, before }: Captured,
+        handle: u64,
         stream: CUstream,
-    ) -> Result<(u64, CUgraph), DriverError> {
-        let (mut handle, context, no_edges) = (0, self.context.handle(), std::ptr::null());
+    ) -> Result<CUgraph, DriverError> {
+        let (context, no_edges) = (self.context.handle(), std::ptr::null());
         let mut node: CUgraphNode = std::ptr::null_mut();
         // SAFETY: the graph is the one that the stream is captured into, and all pointers are valid for the calls. All fields
         // of the parameters that the driver reads for a conditional node are set, the others are zero.
         unsafe {
-            // Each launch of the graph starts with a condition that holds.
-            sys::cuGraphConditionalHandleCreate(&mut handle, graph, context, 1, 1).result()?;
             let mut params: sys::CUgraphNodeParams = MaybeUninit::zeroed().assume_init();
             params.type_ = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL;
             params.__bindgen_anon_1.conditional = sys::CUDA_CONDITIONAL_NODE_PARAMS {
@@ -180,7 +192,7 @@ impl Trips {
             let body = *params.__bindgen_anon_1.conditional.phGraph_out;
             sys::cuStreamUpdateCaptureDependencies_v2(stream, &mut node, no_edges, 1, SET_DEPENDENCIES)
                 .result()?;
-            Ok((handle, body))
+            Ok(body)
         }
     }
 

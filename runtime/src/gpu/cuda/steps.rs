@@ -49,6 +49,13 @@ impl StepEvents {
     }
 }
 
+impl StepEvents {
+    /// Whether a step is a loop.
+    pub fn has_loops(&self) -> bool {
+        self.trips.is_some()
+    }
+}
+
 /// Enqueues all steps of a program.
 pub fn enqueue(
     program: &GpuProgram<Context>,

@@ -163,7 +163,10 @@ impl Schedule for TensorCoreMatmul {
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let (body, n) = (kernel.body(), self.extents[2]);
         let width = width(body.body, n).min(NEIGHBOURS);
-        let preloads = Preloads::of(self, &body, width);
+        let preloads = match width {
+            NEIGHBOURS => Preloads::of(&body, width, self.n_groups()),
+            _ => Preloads::default(),
+        };
         self.begin(code);
         if !preloads.is_empty() {
             preloads.declare(code, self.groups());

@@ -3,7 +3,6 @@
 //! Each point reads its own elements of such a tensor, so the stores of other points cannot change them, even where a
 //! result shares the tensor's memory.
 
-use super::{NEIGHBOURS, TensorCoreMatmul};
 use crate::codegen::ir::builder::Code;
 use crate::codegen::ops::access::element;
 use crate::codegen::ops::body::{BodyCode, Registers};
@@ -18,11 +17,12 @@ const LOAD_BYTES: usize = 16;
 const MOST_REGISTERS: usize = 64;
 
 /// The loads of a body that start early, by register.
+#[derive(Default)]
 pub struct Preloads(Vec<Reg>);
 
 impl Preloads {
-    /// The loads of own elements, as many as registers are left for.
-    pub fn of(schedule: &TensorCoreMatmul, body: &BodyCode, width: usize) -> Preloads {
+    /// The loads of own elements in groups of `width` points, as many as registers are left for. A thread has `n_groups`.
+    pub fn of(body: &BodyCode, width: usize, n_groups: usize) -> Preloads {
         let same = same(body.body, width);
         let n_points = body.body.domain.points(Class::Element);
         let is_own = |reg: &Reg| {
@@ -30,15 +30,12 @@ impl Preloads {
             let bytes = width * inst.dtype.size();
             match &inst.op {
                 FusedOp::Load { access, index: None, .. } => {
-                    width == NEIGHBOURS
-                        && bytes == LOAD_BYTES
-                        && access.is_identity(n_points)
-                        && is_vector(inst, width, &same)
+                    bytes == LOAD_BYTES && access.is_identity(n_points) && is_vector(inst, width, &same)
                 }
                 _ => false,
             }
         };
-        let most = MOST_REGISTERS / (schedule.n_groups() * LOAD_BYTES / 4);
+        let most = MOST_REGISTERS / (n_groups * LOAD_BYTES / 4);
         Preloads((0..body.body.insts.len()).filter(is_own).take(most).collect())
     }
 
