@@ -59,7 +59,7 @@ fn a_checkpoint_reads_back() {
     small(17).write(&path).unwrap();
     let read = Checkpoint::read(&path).unwrap();
     assert_eq!(read, small(17));
-    assert!(read.tensors.keys().eq(["mask", "w1", "empty", "step"]));
+    assert!(read.tensors.keys().eq(["mask", "w1", "empty", "step", "bytes", "signed", "unsigned"]));
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
 
     small(18).write(&path).unwrap();
@@ -171,7 +171,7 @@ fn damage_is_reported_with_its_place() {
     let n_bytes = bytes.len();
     let n_header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
 
-    // The data holds `step` (8 bytes), `w1` (24), `empty` (0), `mask` (3).
+    // The data holds `step` (8 bytes), `w1` (24), and then tensors of smaller elements.
     let mut flipped = bytes.clone();
     flipped[8 + n_header + 9] ^= 0x10;
     let error = parse(&flipped).unwrap_err().to_string();
@@ -179,11 +179,11 @@ fn damage_is_reported_with_its_place() {
     assert!(error.starts_with(&expected), "{error}");
 
     let error = parse(&bytes[..n_bytes - 2]).unwrap_err().to_string();
-    assert_eq!(error, "a.ckpt: the header says 35 bytes of data but the file has 33");
+    assert_eq!(error, "a.ckpt: the header says 44 bytes of data but the file has 42");
 
     let text = String::from_utf8(bytes[8..8 + n_header].to_vec()).unwrap();
     let changed = text.replace(r#""step":"17""#, r#""step":"71""#);
-    let error = parse(&file(&changed, 35)).unwrap_err().to_string();
+    let error = parse(&file(&changed, 44)).unwrap_err().to_string();
     assert!(error.starts_with("a.ckpt: at byte 8: the header is damaged: its checksum is "), "{error}");
 }
 
@@ -306,6 +306,9 @@ fn a_mismatch_names_every_difference() {
     let expected = "the tensors do not match the graph
   `w2: f16[8]` is missing
   `mask: bool[3]` is not in the graph
+  `bytes: i8[3]` is not in the graph
+  `signed: i16[2]` is not in the graph
+  `unsigned: u16[1]` is not in the graph
   `w1: f32[3,2]` is f32[2,3] in the file
   `step: i32[]` is i64[] in the file";
     assert_eq!(compare(&other, &tensors).unwrap_err().to_string(), expected);
