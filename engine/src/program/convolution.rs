@@ -7,6 +7,7 @@ use super::library::{MatmulCall, Multiplier};
 use super::loops::action_at;
 use super::matmul;
 use super::matmul::fastest;
+use super::panels;
 use super::site::Site;
 use super::variant::{TuneKey, Variant};
 use super::{Place, Program, Step};
@@ -29,7 +30,11 @@ pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Pr
         None => None,
     };
     let Some((call, by_library)) = by_library else {
-        return Ok(copies.before(super::program(&even, tuner)?));
+        let program = match &even_body.rows {
+            None => matmul::program(&even, even_body, tuner)?,
+            Some(rows) => panels::program(&even, even_body, rows, tuner)?,
+        };
+        return Ok(copies.before(program));
     };
     let by_library = matmul::with_side_sums(&even, by_library);
     variants.insert(0, Variant::Convolution);
