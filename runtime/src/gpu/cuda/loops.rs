@@ -283,7 +283,7 @@ fn capture_of(stream: CUstream) -> Result<Option<Captured>, DeviceError> {
     }
 }
 
-/// Counts trips, and sets the condition of a node at the end of its body. The host's memory is far away, so it is read in
+/// Counts trips, and sets the condition of a node before the node and at the end of its body. The host's memory is far away, so it is read in
 /// each sixteenth body.
 pub const GO_ON: &str = r#"
 extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned int value);
