@@ -369,6 +369,36 @@ fn equal_maps_of_two_nodes_stay_apart() {
     assert_eq!(signature(&graph("[b] ")), "map: x -> a\nmap: y -> b\n");
 }
 
+/// `x * sigmoid(x)` of a product, then a diamond within a diamond; and the same where a value in between is a result, is
+/// summed, or is kept apart.
+#[test]
+fn an_epilogue_takes_in_maps_whose_uses_meet() {
+    let graph = |mark: &str, more: &str| {
+        let text = format!(
+            "graph g {{
+               input x: f32[512, 300]
+               input w: f32[300, 400]
+               p: f32[512, 400] = .contract(x, w, contracted=[[1, 0]])
+               a: f32[512, 400] = .exp(p)
+               b: f32[512, 400] = .tanh(a)
+               {mark}c: f32[512, 400] = .mul(a, b)
+               y: f32[512, 400] = .mul(c, p)
+               {more}
+               output y = y
+             }}"
+        );
+        parse(&text, &Registry::new()).unwrap()
+    };
+    assert_eq!(signature(&graph("", "")), "matmul: x w -> y\n");
+    assert_eq!(signature(&graph("", "output c = c")), "matmul: x w -> p\nmap: p -> c y\n");
+    assert_eq!(
+        signature(&graph("[c] ", "")),
+        "matmul: x w -> p\nmap: p -> a b\nmap: a b -> c\nmap: c p -> y\n"
+    );
+    let summed = "s: f32[512] = .sum(a, axes=[1])\noutput s = s";
+    assert_eq!(signature(&graph("", summed)), "matmul: x w -> p\nrow: p -> y s\n");
+}
+
 #[test]
 fn passes_can_be_switched_off_by_name() {
     let kinds = |without: &str| {
