@@ -24,7 +24,10 @@ mod tensor_map;
 mod tests;
 mod types;
 
+pub use analysis::online_softmax::{LastPart, OnlineSoftmax, Reference};
 pub use analysis::operands::{operands, with_registers};
+pub use analysis::visible_keys::VisibleKeys;
+pub use analysis::visible_points::visible_points;
 pub use error::CodegenError;
 pub use ir::builder::Code;
 pub use ir::types::native;

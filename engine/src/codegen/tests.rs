@@ -23,6 +23,7 @@ mod assertion;
 mod attention;
 mod nan;
 mod on_host;
+mod online_softmax;
 mod primitives;
 mod products;
 mod rows;
