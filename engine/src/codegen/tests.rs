@@ -29,6 +29,7 @@ mod products;
 mod rows;
 mod scatters;
 mod targets;
+mod tensor_attention;
 mod texts;
 mod values;
 mod vector_groups;
