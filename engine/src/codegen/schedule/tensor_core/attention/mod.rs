@@ -99,13 +99,12 @@ impl TensorCoreAttention {
             .into_iter()
             .any(|reg| matches!(body.rows.insts[reg].op, FusedOp::Load { .. }));
         let tile_keys = if k.max(width) <= 128 { 128 } else { 64 };
-        let operand = |source, rows: usize, tile: usize| MappedOperand::of(source, [batch, rows], tile);
-        let tall = (is_short && m >= MANY_QUERIES && !reads).then(|| operand(&body.query, m, 3 * ROWS));
-        let (n_multipliers, query) = match tall.flatten() {
-            Some(query) => (3, query),
-            None => (2, operand(&body.query, m, 2 * ROWS)?),
-        };
-        let operands = [query, operand(&body.key, n, tile_keys)?, operand(&body.value, n, tile_keys)?];
+        let n_multipliers = if is_short && m >= MANY_QUERIES && !reads { 3 } else { 2 };
+        let operands = [
+            MappedOperand::of(&body.query, batch, m)?,
+            MappedOperand::of(&body.key, batch, n)?,
+            MappedOperand::of(&body.value, batch, n)?,
+        ];
         let end = body.end.clone();
         let form = TensorCoreAttention {
             batch,

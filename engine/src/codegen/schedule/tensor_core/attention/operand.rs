@@ -6,13 +6,14 @@ use crate::ir::DType;
 
 /// The alignment of rows in memory, in bytes.
 const ALIGNMENT: usize = 16;
+/// The axes of a matrix: along memory, and across.
+const MATRIX_AXES: usize = 2;
 /// The axes of a copy that takes three coordinates.
 const FEWEST_AXES: usize = 3;
 
-/// A coordinate of a copy: `number / divisor mod extent`, of a row or of a matrix.
+/// A coordinate of a matrix: its number divided by `divisor`, modulo `extent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Coordinate {
-    of_rows: bool,
     divisor: usize,
     extent: usize,
 }
@@ -26,8 +27,8 @@ pub struct MappedOperand {
     n_axes: usize,
     extents: [usize; MAP_AXES],
     strides: [usize; MAP_AXES - 1],
-    /// The coordinates after the one along memory.
-    coordinates: [Option<Coordinate>; MAP_AXES - 1],
+    /// The coordinates after those of a matrix.
+    coordinates: [Option<Coordinate>; MAP_AXES - MATRIX_AXES],
 }
 
 /// The element type of a source that is a window on an operand.
@@ -36,62 +37,53 @@ pub fn dtype_of(source: &Source) -> DType {
 }
 
 impl MappedOperand {
-    /// A source of `batch` matrices with `rows` rows, read in boxes of `box_rows` rows. None if it is computed, or if the
-    /// copy engine cannot read it.
-    pub fn of(source: &Source, [batch, rows]: [usize; 2], box_rows: usize) -> Option<MappedOperand> {
+    /// A source of `batch` matrices with `rows` rows. None if it is computed, or if the copy engine cannot read it.
+    pub fn of(source: &Source, batch: usize, rows: usize) -> Option<MappedOperand> {
         let window = source.window(rows)?;
         let is_dense = matches!(source.body.insts[source.value].op, FusedOp::Load { index: None, .. });
         let columns = source.body.domain.row;
         let (offset, by_axis) = window.access.axes_by_axis(&[batch, rows, columns])?;
         let [of_batch, of_rows, of_columns] = &by_axis[..] else { return None };
-        let is_along = matches!(of_columns[..], [Axis { extent, stride: 1 }] if extent == columns);
-        let (inner, outer_rows) = of_rows.split_last()?;
-        let is_whole = outer_rows.is_empty() || inner.extent.is_multiple_of(box_rows);
-        if !is_dense || !is_along || !is_whole {
+        let is_along = matches!(of_columns[..], [Axis { stride: 1, .. }]);
+        let [of_rows] = of_rows[..] else { return None };
+        if !is_dense || !is_along {
             return None;
         }
         let mut form = MappedOperand {
             operand: window.operand,
             dtype: dtype_of(source),
             offset: usize::try_from(offset).ok()?,
-            n_axes: 1,
-            extents: [1; MAP_AXES],
-            strides: [0; MAP_AXES - 1],
-            coordinates: [None; MAP_AXES - 1],
+            n_axes: MATRIX_AXES,
+            extents: [columns, rows, 1, 1, 1],
+            strides: [usize::try_from(of_rows.stride).ok()?, 0, 0, 0],
+            coordinates: [None; MAP_AXES - MATRIX_AXES],
         };
-        form.extents[0] = columns;
-        form.push_all(of_rows, true)?;
-        form.push_all(of_batch, false)?;
-        form.fill();
+        form.stack(of_batch)?;
         let is_aligned = |n: usize| (n * form.dtype.size()).is_multiple_of(ALIGNMENT);
-        let is_readable =
-            form.strides[..form.n_axes - 1].iter().all(|&stride| stride > 0 && is_aligned(stride));
+        let mut strides = form.strides[..form.n_axes - 1].iter();
+        let is_readable = strides.all(|&stride| stride > 0 && is_aligned(stride));
         (is_readable && is_aligned(form.offset)).then_some(form)
     }
 
-    /// Appends the axes that a row or a matrix is numbered by, the innermost first. All matrices along an axis without a
-    /// stride are one.
-    fn push_all(&mut self, axes: &[Axis], of_rows: bool) -> Option<()> {
+    /// Appends the axes that a matrix is numbered by, the innermost first. All matrices along an axis without a stride are
+    /// one. Axes of one element fill up the fewest.
+    fn stack(&mut self, axes: &[Axis]) -> Option<()> {
         let mut divisor = 1;
         for axis in axes.iter().rev() {
-            if axis.stride != 0 || of_rows {
+            if axis.stride != 0 {
                 let at = self.n_axes;
                 *self.extents.get_mut(at)? = axis.extent;
                 self.strides[at - 1] = usize::try_from(axis.stride).ok()?;
-                self.coordinates[at - 1] = Some(Coordinate { of_rows, divisor, extent: axis.extent });
+                self.coordinates[at - MATRIX_AXES] = Some(Coordinate { divisor, extent: axis.extent });
                 self.n_axes += 1;
             }
             divisor *= axis.extent;
         }
-        Some(())
-    }
-
-    /// Adds axes of one element, up to the fewest.
-    fn fill(&mut self) {
         for at in self.n_axes..FEWEST_AXES {
             self.strides[at - 1] = self.strides[at - 2] * self.extents[at - 1];
             self.n_axes += 1;
         }
+        Some(())
     }
 
     /// The tensor map for boxes of `rows` rows and `columns` columns.
@@ -106,15 +98,13 @@ impl MappedOperand {
             FEWEST_AXES => "fetch_box".to_string(),
             n_axes => format!("fetch_box_{n_axes}d"),
         };
-        let coordinate = |(at, coordinate): (usize, &Option<Coordinate>)| {
-            let Some(Coordinate { of_rows, divisor, extent }) = *coordinate else { return "0".to_string() };
-            let number = if of_rows { row } else { "z" };
-            let above = self.coordinates[at + 1..].iter().flatten().any(|other| other.of_rows == of_rows);
-            let number = if divisor == 1 { number.to_string() } else { format!("{number} / {divisor}") };
-            if above || !of_rows && extent > 1 { format!("{number} % {extent}") } else { number }
+        let coordinate = |coordinate: &Option<Coordinate>| match *coordinate {
+            None => "0".to_string(),
+            Some(Coordinate { divisor: 1, extent }) => format!("z % {extent}"),
+            Some(Coordinate { divisor, extent }) => format!("z / {divisor} % {extent}"),
         };
-        let coordinates = self.coordinates[..self.n_axes - 1].iter().enumerate().map(coordinate);
+        let coordinates = self.coordinates[..self.n_axes - MATRIX_AXES].iter().map(coordinate);
         let coordinates: Vec<String> = coordinates.collect();
-        format!("{name}({to}, &map_{map}, {column}, {}, {barrier});\n", coordinates.join(", "))
+        format!("{name}({to}, &map_{map}, {column}, {row}, {}, {barrier});\n", coordinates.join(", "))
     }
 }
