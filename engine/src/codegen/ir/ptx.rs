@@ -50,16 +50,20 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "fetch_box_4d",
-        "void fetch_box_4d(unsigned int to, const TensorMap *map, unsigned int x, unsigned int y, unsigned int z, unsigned int w, \
+        "void fetch_box_4d(unsigned int to, const TensorMap *map, unsigned int x, unsigned int y, \
+         unsigned int z, unsigned int w, \
          unsigned int barrier) {\n\
-         asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], \
+         asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes \
+         [%0], [%1, {%2, %3, %4, %5}], \
          [%6];\" :: \"r\"(to), \"l\"(map), \"r\"(x), \"r\"(y), \"r\"(z), \"r\"(w), \"r\"(barrier) : \"memory\");\n}",
     ),
     (
         "fetch_box_5d",
-        "void fetch_box_5d(unsigned int to, const TensorMap *map, unsigned int x, unsigned int y, unsigned int z, unsigned int w, unsigned int v, \
+        "void fetch_box_5d(unsigned int to, const TensorMap *map, unsigned int x, unsigned int y, \
+         unsigned int z, unsigned int w, unsigned int v, \
          unsigned int barrier) {\n\
-         asm volatile(\"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, %6}], \
+         asm volatile(\"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes \
+         [%0], [%1, {%2, %3, %4, %5, %6}], \
          [%7];\" :: \"r\"(to), \"l\"(map), \"r\"(x), \"r\"(y), \"r\"(z), \"r\"(w), \"r\"(v), \"r\"(barrier) : \"memory\");\n}",
     ),
     (

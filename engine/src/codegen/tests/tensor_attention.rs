@@ -254,7 +254,7 @@ fn rows_without_keys_on_tensor_cores() {
     );
 }
 
-/// Heads of keys beside each other in memory, two of queries for each, and a gate behind the result.
+/// Adjacent heads of keys in memory, two of queries for each, and a gate behind the result.
 #[test]
 fn shared_heads_on_tensor_cores() {
     const T: usize = 150;

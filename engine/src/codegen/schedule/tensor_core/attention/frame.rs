@@ -50,8 +50,8 @@ unsigned int stage = 0, parity = 0, round = 0;
         )
     }
 
-    /// The loop over blocks of rows, and the tiles of keys that a block sees. Odd rounds run in reverse, so that blocks
-    /// with many tiles and blocks with few come to the same SM.
+    /// The loop over blocks of rows, and the tiles of keys that a block sees. Odd rounds run in reverse, so that an
+    /// SM has blocks with many tiles and blocks with few.
     pub fn items(&self) -> String {
         let (n_blocks, section) = (self.n_row_blocks(), self.section);
         let (rows, batch) = (self.rows_of_block(), self.batch);
