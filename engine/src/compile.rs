@@ -3,6 +3,7 @@
 mod hoist;
 mod loops;
 
+use crate::codegen;
 use crate::device_model::DeviceModel;
 use crate::fusion::{self, Kernel, KernelBody, NotFused, fuse_with, separate_scores};
 use crate::ir::{Graph, Level, NodeId, Symbol};
@@ -116,7 +117,8 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
     };
     let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
     let deterministic = options.deterministic;
-    let settings = fusion::Settings { fuse, without, fuel, device, deterministic, first_site };
+    let attends = codegen::has_attention;
+    let settings = fusion::Settings { fuse, without, fuel, device, deterministic, attends, first_site };
     let mut fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let of_trip = Options { device: DeviceModel { n_streams: 1, ..options.device }, ..options.clone() };

@@ -15,7 +15,7 @@ publish_barriers();
 __syncthreads();
 unsigned int stage = 0, parity = 0;
 if (group == 2) {
-give_registers();
+give_registers<24>();
 if (threadIdx.x == 256) {
 for (unsigned int tile = blockIdx.x; tile < 9; tile += gridDim.x) {
 const unsigned int z = tile / 9, in_matrix = tile % 9, band = in_matrix / 24;
@@ -36,7 +36,7 @@ parity ^= 1;
 }
 }
 } else {
-take_registers();
+take_registers<240>();
 for (unsigned int tile = blockIdx.x; tile < 9; tile += gridDim.x) {
 const unsigned int z = tile / 9, in_matrix = tile % 9, band = in_matrix / 24;
 const unsigned int in_band = in_matrix % 24, height = min(3 - band * 8, 8u);

@@ -1,11 +1,8 @@
 //! Limits of a device's kernels.
 
-use crate::codegen::schedule::attention::most_keys;
+use crate::codegen::schedule::attention::{MOST_QUERIES, most_keys};
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
-
-/// Most queries that share the keys of an attention kernel. For more, two matmuls are faster (decision 019).
-const MOST_QUERIES: usize = 8;
 
 /// The limits of a GPU's kernels, from its shared memory and its most tensors per launch. Blocks of an inexact
 /// grid cannot check indices before they write.

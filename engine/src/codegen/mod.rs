@@ -24,7 +24,10 @@ mod tensor_map;
 mod tests;
 mod types;
 
+pub use analysis::online_softmax::{LastPart, OnlineSoftmax, Reference};
 pub use analysis::operands::{operands, with_registers};
+pub use analysis::visible_keys::VisibleKeys;
+pub use analysis::visible_points::visible_points;
 pub use error::CodegenError;
 pub use ir::builder::Code;
 pub use ir::types::native;
@@ -38,5 +41,6 @@ pub use schedule::row_fold::fold_rows;
 pub use schedule::row_plan::RowPlan;
 pub use schedule::split_k::SplitK;
 pub use schedule::tensor_core::ResultTile;
+pub use schedule::tensor_core::attention::takes as has_attention;
 pub use schedule::thread_fold::thread_fold;
-pub use tensor_map::TensorMap;
+pub use tensor_map::{MAP_AXES, TensorMap};

@@ -14,20 +14,25 @@ pub struct Frame {
     pub products: Vec<WarpgroupProduct>,
 }
 
-/// A batch of matrices from which boxes are copied. Elements of a box beyond the matrix are zeros. Rows of a box
-/// have 128 bytes and are swizzled by 128 bytes.
+/// The most axes of a tensor map.
+pub const MAP_AXES: usize = 5;
+
+/// A tensor from which boxes are copied: matrices, stacked along further axes. Elements of a box beyond the tensor are
+/// zeros. Rows of a box have 128 bytes and are swizzled by 128 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TensorMap {
-    /// The position of the matrix among the kernel's arguments.
+    /// The position of the tensor among the kernel's arguments.
     pub argument: usize,
     /// Element type: `f32`, `f16` or `bf16`.
     pub dtype: DType,
     /// Elements before the first.
     pub offset: usize,
-    /// Extents: along memory, across, and of the batch.
-    pub extents: [usize; 3],
-    /// Elements from one row to the next, and from one matrix to the next.
-    pub strides: [usize; 2],
+    /// The number of axes.
+    pub n_axes: usize,
+    /// Extents: along memory, across, and of the further axes; 1 past the last axis.
+    pub extents: [usize; MAP_AXES],
+    /// Elements from neighbour to neighbour of each axis after the first; 0 past the last axis.
+    pub strides: [usize; MAP_AXES - 1],
     /// Extents of a box along memory and across.
     pub of_box: [usize; 2],
 }

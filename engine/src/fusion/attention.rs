@@ -30,18 +30,20 @@ pub struct Attention {
     pub end: NodeId,
     /// All nodes with their places; nodes that only lead to an operand or a mask count as elements.
     pub members: BTreeMap<NodeId, Place>,
+    /// Whether many queries share their keys. Then queries, keys and values are read from memory as they are.
+    pub is_shared: bool,
     /// Moved or indexed operands with other users: the kernel reads through them.
     pub duplicated: BTreeSet<NodeId>,
 }
 
-/// The attention that ends in matmul `output`, if the device has a kernel for it and its scores and weights have no other
-/// users.
+/// The attention that ends in matmul `output`, if its scores and weights have no other users. The device has a kernel for it
+/// unless it is shared.
 pub fn find(graph: &FusionGraph, output: NodeId, settings: &Settings) -> Option<Attention> {
     let is_able = |node: NodeId| settings.has_attention_in_f64() || !handles_doubles(graph.ir, node);
     let mut attention = search(graph, output)?;
-    let has_kernel =
-        is_small_enough(graph, output, settings) && attention.members.keys().all(|&node| is_able(node));
-    if !has_kernel || attention.escaping(graph).next().is_some() {
+    attention.is_shared = !is_small_enough(graph, output, settings);
+    let is_computable = attention.members.keys().all(|&node| is_able(node));
+    if !is_computable || attention.escaping(graph).next().is_some() {
         return None;
     }
     add_end_maps(graph, &mut attention, &is_able);
@@ -51,7 +53,7 @@ pub fn find(graph: &FusionGraph, output: NodeId, settings: &Settings) -> Option<
     (!is_state).then_some(attention)
 }
 
-/// Whether the device has a kernel for so many queries and keys.
+/// Whether the device has a kernel for any attention of so many queries and keys.
 fn is_small_enough(graph: &FusionGraph, output: NodeId, settings: &Settings) -> bool {
     let (_, n_queries, _, n_keys) = matmul_extents(graph.ir, output);
     settings.has_attention(n_queries, n_keys)
@@ -72,9 +74,11 @@ impl Attention {
         elements.map(|(node, _)| *node)
     }
 
-    /// Materialized nodes that it reads.
+    /// Materialized nodes that it reads and may compute itself.
     fn producers<'a>(&'a self, graph: &'a FusionGraph) -> impl Iterator<Item = NodeId> + 'a {
-        let edges = self.members.keys().chain(&self.duplicated).flat_map(|&node| &graph.edges[node]);
+        let is_matmul = |node: NodeId| self.is_shared && [self.scores, self.output].contains(&node);
+        let readers = self.members.keys().filter(move |node| !is_matmul(**node)).chain(&self.duplicated);
+        let edges = readers.flat_map(|&node| &graph.edges[node]);
         let producers = edges.filter(|edge| !edge.indexed).map(|edge| edge.producer.node);
         let is_known = |node: &NodeId| self.members.contains_key(node) || self.duplicated.contains(node);
         producers.filter(move |node| graph.materialized[*node] && !is_known(node))
@@ -122,7 +126,9 @@ pub fn search(graph: &FusionGraph, output: NodeId) -> Option<Attention> {
         let mut members = between(graph, scores, &above);
         members.insert(output, Place::Element);
         let duplicated = BTreeSet::new();
-        let attention = Attention { scores, query_side, weights, output, end: output, members, duplicated };
+        let (end, is_shared) = (output, false);
+        let attention =
+            Attention { scores, query_side, weights, output, end, members, is_shared, duplicated };
         let is_whole = attention.members.contains_key(&weights)
             && attention.members.values().any(|place| *place == Place::Row)
             && edges_fit(graph, &attention, domain);
@@ -264,7 +270,11 @@ fn add_row_maps(
 fn add_operand_maps(graph: &FusionGraph, attention: &mut Attention, is_able: &dyn Fn(NodeId) -> bool) {
     let n_scores = graph.numel(attention.scores);
     let is_own = |attention: &Attention, node: NodeId| {
-        is_light(graph, node, n_scores) && !attention.escapes(graph, node) && !is_indexed(graph, node)
+        let is_factor = |user: &NodeId| [attention.scores, attention.output].contains(user);
+        is_light(graph, node, n_scores)
+            && !attention.escapes(graph, node)
+            && !is_indexed(graph, node)
+            && !(attention.is_shared && graph.users[node].iter().any(is_factor))
     };
     let next_own = |attention: &Attention| {
         attention.producers(graph).find(|&node| is_able(node) && is_own(attention, node))

@@ -3,6 +3,7 @@
 //! This is the only file of the folder that reads the device model.
 
 use super::cost::CostModel;
+use super::kernel::attention::AttentionBody;
 use super::kernel::row_fold::RowConsumer;
 use crate::device_model::{DeviceModel, RowFolds};
 use crate::ir::{DType, NodeId};
@@ -20,6 +21,8 @@ pub struct Settings {
     pub device: DeviceModel,
     /// Whether sums have a fixed order on every device, at any price.
     pub deterministic: bool,
+    /// Whether a device has a kernel for an attention in which many queries share their keys.
+    pub attends: fn(&AttentionBody, &DeviceModel) -> bool,
     /// Added to the numbers of nodes that check, so that those of different graphs of one plan differ.
     pub first_site: NodeId,
 }
@@ -32,6 +35,7 @@ impl Default for Settings {
             fuel: usize::MAX,
             device: DeviceModel::CPU,
             deterministic: false,
+            attends: |_, _| false,
             first_site: 0,
         }
     }
@@ -56,6 +60,11 @@ impl Settings {
     /// Whether the device has an attention kernel for so many queries and keys.
     pub fn has_attention(&self, n_queries: usize, n_keys: usize) -> bool {
         n_queries <= self.device.kernels.most_queries && n_keys <= self.device.kernels.most_keys
+    }
+
+    /// Whether the device has an attention kernel for this body, whose queries, keys and values are in memory.
+    pub fn has_attention_of(&self, body: &AttentionBody) -> bool {
+        (self.attends)(body, &self.device)
     }
 
     /// Whether the attention kernel of the device computes in `f64`.

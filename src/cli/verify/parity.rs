@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine_core::codegen;
 use engine_core::compile::{Compiled, Options, compile};
 use engine_core::fusion::{self, Kernel, fuse_with};
 use engine_core::ir::{Binary, DType, Graph, InputKind, NodeOp, Scalar, Symbol, Value};
@@ -189,8 +190,9 @@ impl Programs {
         let planned = |peer: &Peer| {
             let Options { fuse, without, fuel, device, .. } = peer.options.clone();
             let n_streams = device.n_streams;
+            let (attends, deterministic) = (codegen::has_attention, is_ordered);
             let settings =
-                fusion::Settings { fuse, without, fuel, device, deterministic: is_ordered, first_site: 0 };
+                fusion::Settings { fuse, without, fuel, device, deterministic, attends, first_site: 0 };
             let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
             Plan { matmul: compiled.plan.matmul, numerics: compiled.plan.numerics, ..plan }
         };

@@ -48,8 +48,44 @@ const FUNCTIONS: &[(&str, &str)] = &[
          asm volatile(\"cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, \
          %4}], [%5];\" :: \"r\"(to), \"l\"(map), \"r\"(x), \"r\"(y), \"r\"(z), \"r\"(barrier) : \"memory\");\n}",
     ),
-    ("give_registers", "void give_registers() {\nasm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");\n}"),
-    ("take_registers", "void take_registers() {\nasm volatile(\"setmaxnreg.inc.sync.aligned.u32 240;\");\n}"),
+    (
+        "fetch_box_4d",
+        "void fetch_box_4d(unsigned int to, const TensorMap *map, unsigned int x, unsigned int y, \
+         unsigned int z, unsigned int w, \
+         unsigned int barrier) {\n\
+         asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes \
+         [%0], [%1, {%2, %3, %4, %5}], \
+         [%6];\" :: \"r\"(to), \"l\"(map), \"r\"(x), \"r\"(y), \"r\"(z), \"r\"(w), \"r\"(barrier) : \"memory\");\n}",
+    ),
+    (
+        "fetch_box_5d",
+        "void fetch_box_5d(unsigned int to, const TensorMap *map, unsigned int x, unsigned int y, \
+         unsigned int z, unsigned int w, unsigned int v, \
+         unsigned int barrier) {\n\
+         asm volatile(\"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes \
+         [%0], [%1, {%2, %3, %4, %5, %6}], \
+         [%7];\" :: \"r\"(to), \"l\"(map), \"r\"(x), \"r\"(y), \"r\"(z), \"r\"(w), \"r\"(v), \"r\"(barrier) : \"memory\");\n}",
+    ),
+    (
+        "give_registers",
+        "template <int N> __device__ __forceinline__ void give_registers() {\n\
+         asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" :: \"n\"(N));\n}",
+    ),
+    (
+        "take_registers",
+        "template <int N> __device__ __forceinline__ void take_registers() {\n\
+         asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" :: \"n\"(N));\n}",
+    ),
+    (
+        "await_turn",
+        "void await_turn(unsigned int group) {\n\
+         asm volatile(\"bar.sync %0, 256;\" :: \"r\"(1 + group) : \"memory\");\n}",
+    ),
+    (
+        "give_turn",
+        "void give_turn(unsigned int group) {\n\
+         asm volatile(\"bar.arrive %0, 256;\" :: \"r\"(1 + group) : \"memory\");\n}",
+    ),
     (
         "begin_products",
         "void begin_products() {\nasm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n}",
@@ -76,6 +112,20 @@ const FUNCTIONS: &[(&str, &str)] = &[
          1ull << 62;\n}",
     ),
     (
+        "pack_bf16",
+        "unsigned int pack_bf16(float low, float high) {\n\
+         unsigned int word;\n\
+         asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(word) : \"f\"(high), \"f\"(low));\n\
+         return word;\n}",
+    ),
+    (
+        "pack_f16",
+        "unsigned int pack_f16(float low, float high) {\n\
+         unsigned int word;\n\
+         asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(word) : \"f\"(high), \"f\"(low));\n\
+         return word;\n}",
+    ),
+    (
         "gather_columns",
         "void gather_columns(float (&x)[8]) {\n\
          const unsigned int lane = threadIdx.x % 4;\n\
@@ -96,7 +146,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 /// The tensor map of a launch, as the driver encodes it.
 const TENSOR_MAP: &str = "struct alignas(64) TensorMap { unsigned long long words[16]; };\n";
 
-/// A product of a warpgroup: 64 rows of the left matrix with some columns of the right one, both in shared memory.
+/// A product of a warpgroup: 64 rows of the left matrix with some columns of the right one, which is in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarpgroupProduct {
     /// Columns of the result, a multiple of 8 up to 256.
@@ -105,12 +155,15 @@ pub struct WarpgroupProduct {
     pub dtype: DType,
     /// For each matrix, whether neighbours in memory are neighbours along the contracted axis.
     pub is_along: [bool; 2],
+    /// Whether the left matrix is in registers, four words of each thread for a step, and not in shared memory.
+    pub from_registers: bool,
 }
 
 impl WarpgroupProduct {
     /// Name of the function that adds the product of one step to `float (&sum)[columns / 2]`.
     pub fn name(&self) -> String {
         let [a, b] = self.is_along.map(|is_along| if is_along { "k" } else { "m" });
+        let a = if self.from_registers { "r" } else { a };
         format!("product_{}_{}_{a}{b}", self.dtype, self.columns)
     }
 
@@ -121,21 +174,31 @@ impl WarpgroupProduct {
 
     /// The definition for the device, then that for a host.
     fn definition(&self) -> [String; 2] {
-        let &WarpgroupProduct { columns, dtype, is_along } = self;
+        let &WarpgroupProduct { columns, dtype, is_along, from_registers } = self;
         let (name, step, n_sums) = (self.name(), self.step(), columns / 2);
-        let signature = format!(
-            "void {name}(float (&sum)[{n_sums}], unsigned long long a, unsigned long long b, int adds)"
-        );
+        let left = if from_registers { "const unsigned int *a" } else { "unsigned long long a" };
+        let signature =
+            format!("void {name}(float (&sum)[{n_sums}], {left}, unsigned long long b, int adds)");
         let elem = if dtype == DType::F32 { "tf32".to_string() } else { dtype.to_string() };
         let [a, b] = is_along.map(|is_along| u8::from(!is_along));
-        let transposed = if dtype == DType::F32 { String::new() } else { format!(", {a}, {b}") };
+        let transposed = match (dtype, from_registers) {
+            (DType::F32, _) => String::new(),
+            (_, true) => format!(", {b}"),
+            (_, false) => format!(", {a}, {b}"),
+        };
         let registers = list(n_sums, |i| format!("%{i}"));
         let sums = list(n_sums, |i| format!("\"+f\"(sum[{i}])"));
-        let (p, q, r) = (n_sums, n_sums + 1, n_sums + 2);
+        let (n_words, words) = match from_registers {
+            true => (4, list(4, |i| format!("\"r\"(a[{i}])"))),
+            false => (1, "\"l\"(a)".to_string()),
+        };
+        let left = list(n_words, |i| format!("%{}", n_sums + i));
+        let left = if from_registers { format!("{{{left}}}") } else { left };
+        let (q, r) = (n_sums + n_words, n_sums + n_words + 1);
         let device = format!(
             "{signature} {{\nasm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{r}, 0;\\n\
-             wgmma.mma_async.sync.aligned.m64n{columns}k{step}.f32.{elem}.{elem} {{{registers}}}, %{p}, %{q}, p, 1, \
-             1{transposed};\\n}}\"\n: {sums} : \"l\"(a), \"l\"(b), \"r\"(adds));\n}}"
+             wgmma.mma_async.sync.aligned.m64n{columns}k{step}.f32.{elem}.{elem} {{{registers}}}, {left}, %{q}, p, 1, \
+             1{transposed};\\n}}\"\n: {sums} : {words}, \"l\"(b), \"r\"(adds));\n}}"
         );
         let of_host = match dtype {
             DType::F32 => "float",
@@ -143,10 +206,11 @@ impl WarpgroupProduct {
             _ => "__nv_bfloat16",
         };
         let [a, b] = is_along;
-        let host = format!(
-            "static {signature} {{ reference_product<{of_host}, {columns}, {a}, {b}>(sum, a, b, adds); }}"
-        );
-        [device, host]
+        let body = match from_registers {
+            true => format!("reference_product_of_words<{of_host}, {columns}, {b}>(sum, a, b, adds);"),
+            false => format!("reference_product<{of_host}, {columns}, {a}, {b}>(sum, a, b, adds);"),
+        };
+        [device, format!("static {signature} {{ {body} }}")]
     }
 }
 

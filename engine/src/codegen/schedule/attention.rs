@@ -10,12 +10,15 @@ use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::vector_group;
 use crate::codegen::schedule::row_exchange::n_shared_words;
 use crate::codegen::schedule::row_plan::RowPlan;
+use crate::codegen::schedule::tensor_core;
 use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Reg, Source, Work,
 };
 use crate::ir::DType;
 
+/// Most queries that share the keys of a kernel with one block per row. For more, two matmuls are faster (decision 019).
+pub const MOST_QUERIES: usize = 8;
 /// Warps of a block.
 pub(super) const PLANES: usize = 8;
 /// Most elements of a row of scores per thread that stay in registers; longer rows are read again in each pass.
@@ -68,7 +71,8 @@ fn scores(kernel: &Kernel) -> usize {
     kernel.operands.len()
 }
 
-/// The launch of an attention kernel.
+/// The launch of an attention kernel: on tensor cores where many queries share their keys, else one block per row of
+/// scores.
 ///
 /// # Errors
 /// If the kernel takes too much shared memory or computes in double precision.
@@ -78,6 +82,10 @@ pub fn launch(
     device: DeviceModel,
 ) -> Result<KernelSpec, CodegenError> {
     let AttentionBody { m, n, k, width, .. } = *body;
+    let on_tensor_cores = if m > MOST_QUERIES { tensor_core::attention::launch(kernel, body, device) } else { None };
+    if let Some(launch) = on_tensor_cores {
+        return Ok(launch);
+    }
     let form = AttentionByBlock {
         m,
         n,

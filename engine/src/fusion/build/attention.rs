@@ -16,7 +16,7 @@ use std::collections::HashSet;
 /// The body and operands of an attention kernel.
 pub fn build(groups: &FusionGroups, attention: &Attention) -> (KernelBody, Vec<Operand>) {
     let graph = groups.graph;
-    let Attention { scores, query_side, weights, output, end: last, ref members, ref duplicated } =
+    let Attention { scores, query_side, weights, output, end: last, ref members, ref duplicated, .. } =
         *attention;
     let inside: HashSet<NodeId> = members.keys().chain(duplicated).copied().collect();
     let (batch, m, width, n) = matmul_extents(graph.ir, output);

@@ -1,6 +1,6 @@
 //! From groups to kernels.
 
-mod attention;
+pub mod attention;
 mod body;
 pub mod figures;
 mod matmul;

@@ -2,7 +2,9 @@
 
 use super::pass::{Example, FusionPass};
 use crate::fusion::attention::{self, Attention};
+use crate::fusion::build::attention::build;
 use crate::fusion::groups::{FusionGroups, Group, Kind};
+use crate::fusion::kernel::KernelBody;
 use crate::fusion::legality::fits_operands;
 use crate::ir::NodeId;
 use std::collections::BTreeSet;
@@ -46,7 +48,7 @@ impl FusionPass for Attentions {
             if fits_operands(groups, &all, &found.duplicated).is_err() {
                 found.duplicated.clear();
             }
-            let fits = fits_operands(groups, &all, &found.duplicated).is_ok();
+            let fits = fits_operands(groups, &all, &found.duplicated).is_ok() && has_kernel(groups, &found);
             let Some(to) = groups.group_of[node].filter(|_| fits) else { continue };
             let parts: BTreeSet<usize> = all.iter().filter_map(|&node| groups.group_of[node]).collect();
             let parts: Vec<usize> = parts.into_iter().collect();
@@ -55,6 +57,17 @@ impl FusionPass for Attentions {
                 merge_all(groups, found, &parts, to);
             }
         }
+    }
+}
+
+/// Whether the device has a kernel for it.
+fn has_kernel(groups: &FusionGroups, found: &Attention) -> bool {
+    if !found.is_shared {
+        return true;
+    }
+    match build(groups, found) {
+        (KernelBody::Attention(body), _) => groups.settings.has_attention_of(&body),
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::error::failed;
 use crate::device::DeviceError;
 use cudarc::driver::sys::{self, CUdeviceptr, CUtensorMap};
-use engine_core::codegen::TensorMap;
+use engine_core::codegen::{MAP_AXES, TensorMap};
 use engine_core::ir::DType;
 use std::mem::MaybeUninit;
 
@@ -16,17 +16,19 @@ pub fn encoded(maps: &[TensorMap], pointers: &[CUdeviceptr]) -> Result<Vec<CUten
 }
 
 fn encode(map: &TensorMap, start: CUdeviceptr) -> Result<CUtensorMap, DeviceError> {
-    let &TensorMap { dtype, offset, extents, strides, of_box, .. } = map;
+    let &TensorMap { dtype, offset, n_axes, extents, strides, of_box, .. } = map;
     let bytes = |n: usize| (n * dtype.size()) as u64;
     let (extents, strides) = (extents.map(|n| n as u64), strides.map(bytes));
-    let (of_box, steps) = ([of_box[0] as u32, of_box[1] as u32, 1], [1u32; 3]);
+    let [along, across] = of_box.map(|n| n as u32);
+    let (of_box, steps) = ([along, across, 1, 1, 1], [1u32; MAP_AXES]);
     let mut encoded = MaybeUninit::uninit();
-    // SAFETY: the driver reads arrays of three extents, two strides and three extents of a box, and writes the map.
+    // SAFETY: the driver reads an extent, a stride but for the first, and an extent of a box of each of up to five axes,
+    // and writes the map.
     let code = unsafe {
         sys::cuTensorMapEncodeTiled(
             encoded.as_mut_ptr(),
             element(dtype),
-            3,
+            n_axes as u32,
             (start + bytes(offset)) as *mut _,
             extents.as_ptr(),
             strides.as_ptr(),
@@ -38,7 +40,8 @@ fn encode(map: &TensorMap, start: CUdeviceptr) -> Result<CUtensorMap, DeviceErro
             sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    let what = || format!("describing a matrix of {extents:?} elements with strides of {strides:?} bytes");
+    let (extents, strides) = (&extents[..n_axes], &strides[..n_axes - 1]);
+    let what = || format!("describing a tensor of {extents:?} elements with strides of {strides:?} bytes");
     code.result().map_err(|error| failed(&what(), &error))?;
     // SAFETY: the driver has written the map.
     Ok(unsafe { encoded.assume_init() })

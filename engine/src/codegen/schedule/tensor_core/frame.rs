@@ -36,7 +36,7 @@ impl TensorCoreMatmul {
 
     /// Emits all lines up to the loop over the tiles of a warpgroup that multiplies.
     pub fn begin(&self, code: &mut Code) {
-        let text = [self.setup(), self.copier(), "take_registers();\n".to_string(), self.tiles()].concat();
+        let text = [self.setup(), self.copier(), "take_registers<240>();\n".to_string(), self.tiles()].concat();
         text.lines().for_each(|line| code.line(line));
     }
 
@@ -108,7 +108,7 @@ const unsigned int first_row = (band * {BAND} + in_band % height) * {rows}, firs
         format!(
             "\
 if (group == {N_MULTIPLIERS}) {{
-give_registers();
+give_registers<24>();
 if (threadIdx.x == {first}) {{
 {tiles}\
 for (unsigned int step = 0; step < {n_steps}; step++) {{

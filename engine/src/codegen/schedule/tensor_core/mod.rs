@@ -6,6 +6,7 @@
 //!
 //! The frame is text, made in `frame`. The epilogue is the body that every kernel has, emitted into the frame.
 
+pub mod attention;
 mod frame;
 mod preload;
 mod side;
@@ -115,7 +116,7 @@ impl TensorCoreMatmul {
 
     fn product(&self) -> WarpgroupProduct {
         let is_along = self.sides.each_ref().map(|side| side.is_along);
-        WarpgroupProduct { columns: self.tile.columns, dtype: self.dtype, is_along }
+        WarpgroupProduct { columns: self.tile.columns, dtype: self.dtype, is_along, from_registers: false }
     }
 
     /// Rows of the two matrices in a tile.

@@ -60,6 +60,8 @@ impl Side {
     pub fn map(&self, lines: usize, depth: usize) -> TensorMap {
         let &Side { operand, dtype, offset, extents, strides, is_along, .. } = self;
         let of_box = if is_along { [depth, lines] } else { [depth, depth] };
-        TensorMap { argument: operand, dtype, offset, extents, strides, of_box }
+        let ([inner, outer, batch], [row, of_batch]) = (extents, strides);
+        let (extents, strides) = ([inner, outer, batch, 1, 1], [row, of_batch, 0, 0]);
+        TensorMap { argument: operand, dtype, offset, n_axes: 3, extents, strides, of_box }
     }
 }
