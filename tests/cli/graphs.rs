@@ -101,7 +101,7 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let clothes = ["data.clothes.n_train=64", "data.clothes.n_test=20"];
     let steps = ["whole.max_steps=20", "full.max_steps=120", "dims.N=120", "full.batch=16"];
     let phases = [&digits[..], &steps[..]].concat();
-    let graphs: [(&str, &[&str]); 25] = [
+    let graphs: [(&str, &[&str]); 26] = [
         ("categorical_ebm.ron", &[]),
         ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
@@ -113,6 +113,7 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
         ("hybrid_trainer.ron", &phases),
         ("indexing_bench.ron", &["dims.C3=64", "dims.C2=64"]),
         ("ising.ron", &["train.max_steps=3", "twin.steps=2"]),
+        ("lloyd.ron", &["dims.N=600"]),
         ("mnist.ron", &digits),
         ("mnist_cnn.ron", &[digits[0], digits[1], "train.max_steps=3", "train.batch=16", "test.batch=50"]),
         ("mnist_decomposed.ron", &digits),
@@ -217,27 +218,37 @@ fn the_course_of_recorded_trainings_is_learned_better_than_by_persistence() {
 /// A sample of the run in benches/long.md, on digits that are easier. `full` takes the true steps, `whole` takes as many as
 /// `full` and `predict` together.
 #[test]
-fn half_of_the_steps_of_a_training_are_predicted() {
+fn a_third_of_the_steps_of_a_training_is_predicted() {
     let less = [
         "data.digits.n_train=12800",
         "data.digits.n_test=2000",
         "whole.max_steps=1140",
-        "full.max_steps=570",
-        "dims.N=570",
+        "full.max_steps=790",
+        "dims.N=790",
     ];
     let (_, report) = run_graph("hybrid_trainer.ron", &less);
     let output = |name: &str| report["outputs"][name]["values"][0].as_f64().unwrap();
     let stages = report["stages"].as_array().unwrap();
     let stage = |name: &str| stages.iter().find(|stage| stage["name"] == name).unwrap();
     let [whole, full, jumps] = ["whole", "full", "jump"].map(|name| stage(name)["steps"].as_u64().unwrap());
-    assert_eq!((output("count"), output("saved")), (full as f64, 6.0 * jumps as f64));
-    assert!(full + 6 * jumps <= whole, "{full} and {jumps} jumps against {whole}");
+    assert_eq!((output("count"), output("saved")), (full as f64, 2.0 * jumps as f64));
+    assert!(full + 2 * jumps <= whole, "{full} and {jumps} jumps against {whole}");
     assert!(output("share") >= 0.3 && output("gap") <= 0.02, "{} for {}", output("gap"), output("share"));
+    assert!(output("train_gap") <= 0.02, "{}", output("train_gap"));
     // The gap is that of the two evaluations.
     let [loss, whole_loss] =
         ["test", "test_whole"].map(|name| stage(name)["metrics"]["loss"].as_f64().unwrap());
     assert!((output("gap") - (loss / whole_loss - 1.0)).abs() < 1e-3, "{loss}, {whole_loss}");
     assert!(whole_loss < 0.3, "{whole_loss}");
+}
+
+/// A loop whose trips only the run knows: one more trip moves no center.
+#[test]
+fn centers_are_moved_until_they_stay() {
+    let (_, report) = run_graph("lloyd.ron", &[]);
+    let output = |name: &str| report["outputs"][name]["values"][0].as_f64().unwrap();
+    assert!(output("trips") > 2.0 && output("trips") < 300.0, "{}", output("trips"));
+    assert!(output("moved") < 1e-4 && output("cost") <= output("best"), "{}", output("cost"));
 }
 
 /// No factors of that rank are nearer to the matrix than its further singular values; random ones are nearly as near.

@@ -3,7 +3,7 @@
 use super::common::{compare, outputs, tensor};
 use super::present::{cpu, gpus};
 use engine::core::compile::Options;
-use engine::runtime::device::{Device, DeviceKind};
+use engine::runtime::device::Device;
 use engine::{Engine, Facts, Model};
 use expect_test::expect_file;
 use serde_json::Value as Json;
@@ -61,8 +61,7 @@ fn large_models_compute_the_results_of_onnxruntime() {
     let recorded = fs::read_to_string(folder.join("onnx_models.json")).unwrap();
     expect_results(folder, &recorded, &cpu(2), &Options::default());
     expect_results(folder, &recorded, &cpu(2), &Options { fuse: false, ..Options::default() });
-    // Software takes too long.
-    for gpu in gpus().iter().filter(|gpu| gpu.info().kind == DeviceKind::Cuda) {
+    for gpu in gpus() {
         expect_results(folder, &recorded, gpu, &Options::default());
     }
 }

@@ -85,6 +85,18 @@ const CALLS: &[(&str, &[&str], &str)] = &[
         &["i32[3]", "i32[2]", "i32[2]"],
         "`scatter_reduce` takes no mean of i32",
     ),
+    (
+        "conv(a, b)",
+        &["f32[1, 2, 4, 9]", "f32[3, 2, 5, 1]"],
+        "no window of 5 fits on axis 2 of f32[1, 2, 4, 9]",
+    ),
+    (
+        "conv(a, b, dilation=3)",
+        &["f32[1, 2, 6]", "f32[3, 2, 3]"],
+        "no window of 3 fits on axis 2 of f32[1, 2, 6]",
+    ),
+    ("max_pool(a, size=[3])", &["f32[1, 2, 0]"], "no window of 3 fits on axis 2 of f32[1, 2, 0]"),
+    ("avg_pool(a, size=[2, 5])", &["f32[1, 2, 4, 4]"], "no window of 5 fits on axis 3 of f32[1, 2, 4, 4]"),
     ("multinomial(a, num_samples=4)", &["f32[2, 3]"], "`multinomial` cannot draw 4 of f32[2, 3]"),
     ("multinomial(a, b, num_samples=2)", &["f32[2, 3]", "f32[2, 2]"], "with uniform numbers f32[2, 2]"),
 ];

@@ -94,6 +94,31 @@ fn matrices_of_low_rank_have_factors() {
     check_small(nodes, 2e-5);
 }
 
+/// The oversampled basis of a small matrix is cut to its rank.
+#[test]
+fn random_factors_of_small_matrices_are_exact() {
+    let nodes = r#"
+        "x": "normal(shape=[12, 9])", "f": "randomized_svd(x, rank=7)",
+        "e_s": "max(abs(f.s - slice(svd(x).s, stop=7)))",
+        "t": "normal(shape=[5, 30])", "g": "randomized_svd(t, rank=5)",
+        "e_back": "max(abs(reconstruct(g, g.s, g.v) - t))",
+    "#;
+    check_small(nodes, 2e-5);
+}
+
+#[test]
+fn a_rank_larger_than_the_matrix_is_refused() {
+    for call in ["svd(x, rank=10)", "randomized_svd(x, rank=10)", "compress_residuals(x, rank=10)"] {
+        let text = format!(
+            r#"(nodes: {{"x": "ones(shape=[12, 9])", "f": "{call}", "y": "f.s * 1.0"}}, stages: {{"go": Run(outputs: ["y"])}})"#
+        );
+        let Err(faults) = Engine::new().read("rank.ron", &text) else { panic!("{call} is accepted") };
+        let faults = faults.to_string();
+        assert!(faults.contains("`svd` of rank 10, where the matrix has a rank of at most 9"), "{faults}");
+        assert!(faults.contains("give a rank from 0 to 9"), "{faults}");
+    }
+}
+
 /// A matrix of batch 1 has a NaN, the other one has none. A batch may be empty, and so may matrices.
 #[test]
 fn nan_stays_in_its_matrix_and_nothing_may_be_empty() {

@@ -66,7 +66,8 @@ fn rank(attrs: &Attrs, most: usize) -> Result<usize, TypeIssue> {
         Some(k) if k >= 0 && k as usize <= most => Ok(k as usize),
         Some(k) => {
             Err(TypeIssue::new(format!("`svd` of rank {k}, where the matrix has a rank of at most {most}"))
-                .at_setting("rank"))
+                .at_setting("rank")
+                .help(format!("give a rank from 0 to {most}, or leave it out")))
         }
     }
 }
