@@ -290,7 +290,7 @@ fn rounded(values: &[f32]) -> Vec<f32> {
 const HALVES: [DType; 2] = [DType::BF16, DType::F16];
 
 /// Numbers with eight significant bits as halves.
-fn dtype_bytes(dtype: DType, values: &[f32]) -> Vec<u8> {
+pub fn dtype_bytes(dtype: DType, values: &[f32]) -> Vec<u8> {
     let half = |x: f32| match dtype {
         DType::BF16 => (x.to_bits() >> 16) as u16,
         _ => half::f16::from_f32(x).to_bits(),
