@@ -27,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 mod bad_indices;
 mod convolutions;
 mod extremes;
+mod folds;
 mod kernels;
 mod least;
 mod long_sums;

@@ -245,7 +245,7 @@ fn products_on_tensor_cores_agree() {
 }
 
 /// A CUDA device that has adopted this variant for every product of a case. None without one that has the variant.
-fn choosing(case: &Case, variant: &str) -> Option<Arc<dyn Device>> {
+pub fn choosing(case: &Case, variant: &str) -> Option<Arc<dyn Device>> {
     let open = || usable("cuda", CudaDevice::new(0).map(|device| Arc::new(device) as Arc<dyn Device>));
     let device = open()?;
     if !device.model().has_warpgroup_products {
@@ -254,7 +254,8 @@ fn choosing(case: &Case, variant: &str) -> Option<Arc<dyn Device>> {
     let run = |device: &Arc<dyn Device>| [true, false].map(|fuse| case.run(&**device, fuse).unwrap());
     run(&device);
     let mut tuning = device.tuning().unwrap();
-    tuning.choices.retain(|name, _| name.starts_with("variant of"));
+    let is_variant = |name: &str| ["variant of", "panels of"].iter().any(|start| name.starts_with(start));
+    tuning.choices.retain(|name, _| is_variant(name));
     assert!(!tuning.choices.is_empty());
     tuning.choices.values_mut().for_each(|text| *text = variant.to_string());
     let device = open()?;

@@ -55,7 +55,9 @@ fn is_read_through(groups: &FusionGroups, node: NodeId, to: usize) -> bool {
 fn explain(groups: &FusionGroups, edge: &Edge, node: NodeId, from: usize, to: usize) -> NotFused {
     let is_off = groups.fuel == 0 || PASSES.iter().any(|pass| !groups.settings.runs(pass.name()));
     let refusal = match legality::can_join(groups, from, to) {
-        Err(_) if groups.groups[from].is_matmul() && legality::row_reduction(groups, node).is_some() => {
+        Err(_)
+            if groups.groups[from].is_matmul() && legality::row_reduction(groups, from, node).is_some() =>
+        {
             legality::can_fold(groups, from, node).err().unwrap_or(OTHER_USERS)
         }
         Err(refusal) => refusal,

@@ -246,9 +246,11 @@ fn split_axes(window: &Access, summed: &[usize]) -> (Vec<Axis>, Vec<Axis>) {
     (plain(summed), plain(kept))
 }
 
-/// The row reduction of a node, if the device can fuse it into a matmul.
-pub fn row_reduction(groups: &FusionGroups, node: NodeId) -> Option<RowConsumer> {
-    RowConsumer::of(groups.graph.ir, node).filter(|consumer| groups.settings.can_fold(consumer))
+/// The row reduction of a node, if the device can fuse it into matmul group `id`.
+pub fn row_reduction(groups: &FusionGroups, id: usize, node: NodeId) -> Option<RowConsumer> {
+    let Kind::Matmul(_, domain) = groups.groups[id].kind else { return None };
+    let consumer = RowConsumer::behind(groups.graph.ir, node, domain.row);
+    consumer.filter(|consumer| groups.settings.can_fold(consumer))
 }
 
 /// Whether a row reduction can take the rows of matmul group `id` as they are computed.
@@ -262,6 +264,15 @@ pub fn can_fold(groups: &FusionGroups, id: usize, node: NodeId) -> Result<(), Re
     let rows = match graph.op(node) {
         NodeOp::Reduce { .. } => reduced_domain(graph, node),
         _ => Domain::of_reduction(&ty.extents(), &[ty.rank().saturating_sub(1)]),
+    };
+    let rows = match row_reduction(groups, id, node) {
+        // The blocks of a row follow each other.
+        Some(RowConsumer::Blocks { columns, .. })
+            if rows.points(Class::Row) * columns == domain.points(Class::Element) =>
+        {
+            domain
+        }
+        _ => rows,
     };
     let edge = &graph.edges[node][0];
     if rows != domain || edge.indexed || !edge.access.is_identity(domain.points(Class::Element)) {

@@ -2,6 +2,7 @@
 //! Plans of small graphs, as text.
 
 mod attention;
+mod row_folds;
 mod row_writes;
 mod scatter;
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 const FEW_POINTS: usize = 4096;
 
 /// Fewest operations of a product on tensor cores. Smaller ones have too few tiles for the GPU.
-const FEWEST_ON_CORES: usize = 1 << 28;
+pub const FEWEST_ON_CORES: usize = 1 << 28;
 
 /// The program of a matmul, by the fastest variant.
 pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {

@@ -10,6 +10,7 @@
 //! - [`Programs`] places the workspaces of all launches, and has a text form and a verifier.
 
 mod choice;
+mod column_blocks;
 mod convolution;
 mod epilogue;
 mod kernels;
@@ -38,7 +39,7 @@ pub use verify::verify;
 pub use workspace::{Programs, Workspaces};
 
 use crate::device_model::DeviceModel;
-use crate::fusion::KernelBody;
+use crate::fusion::{KernelBody, RowConsumer};
 use crate::plan::Plan;
 use kernels::own_kernels;
 use site::Site;
@@ -73,6 +74,9 @@ fn program<T: Tuner>(site: &Site, tuner: &T) -> Result<Program, Refusal<T::Error
         KernelBody::Matmul(body) if body.uneven != [None, None] => convolution::program(site, body, tuner),
         KernelBody::Matmul(body) => match &body.rows {
             None => matmul::program(site, body, tuner),
+            Some(rows) if matches!(rows.consumer, RowConsumer::Blocks { .. }) => {
+                column_blocks::program(site, body, tuner)
+            }
             Some(rows) => panels::program(site, body, rows, tuner),
         },
         KernelBody::Loop(body) => loops::program(site, body, tuner),

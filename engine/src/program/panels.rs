@@ -1,14 +1,14 @@
 //! Programs of matmuls whose rows are folded: panels of the library's product that stay in the device's cache, each folded by
-//! a kernel before its memory is needed again.
+//! a kernel before its memory is needed again; or a kernel on tensor cores that keeps its scores in registers.
 
 use super::choice::{Refusal, Tuner};
 use super::kernels::{arguments, kernels, own_kernels};
 use super::library::MatmulCall;
-use super::matmul::{matmul_step, with_side_sums};
+use super::matmul::{FEWEST_ON_CORES, matmul_step, with_side_sums};
 use super::site::Site;
 use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, KernelStep, MatmulStep, Place, Program, Step};
-use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelFold};
+use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelFold, ResultTile};
 use crate::fusion::{MatmulBody, RowsBody};
 use std::sync::Arc;
 
@@ -31,15 +31,25 @@ pub fn program<T: Tuner>(
     };
     let Some(in_turn) = in_turn else { return Ok(own_kernels(site)?) };
     let n_bytes = body.batch * body.m * body.n * body.dtype.accumulator().size();
-    if n_bytes < TRIED_PANELS * PANEL_BYTES {
+    let on_cores = tiles(site, n_flops).into_iter().map(Variant::TensorCores);
+    let overlaps = n_bytes >= TRIED_PANELS * PANEL_BYTES;
+    let overlapped = overlaps.then_some(Variant::PanelsOverlapped);
+    let variants: Vec<Variant> =
+        [Variant::PanelsInTurn].into_iter().chain(overlapped).chain(on_cores.clone()).collect();
+    if variants.len() == 1 {
         return Ok(in_turn);
     }
-    let variants = vec![Variant::PanelsInTurn, Variant::PanelsOverlapped];
-    let mut first_panels =
-        |variant: Variant| of_variant(site, (body, rows), variant, TRIED_PANELS * n_places(variant), tuner);
-    let fastest = tuner.fastest(site.kernel, &key(site, body), &variants, &mut first_panels)?;
+    // A kernel on tensor cores has no first part, so all of the panels are timed beside it.
+    let is_whole = on_cores.len() > 0;
+    let mut tried = |variant: Variant| match variant {
+        Variant::TensorCores(tile) => Ok(on_tensor_cores(site, tile)),
+        _ if is_whole => of_variant(site, (body, rows), variant, usize::MAX, tuner),
+        _ => of_variant(site, (body, rows), variant, TRIED_PANELS * n_places(variant), tuner),
+    };
+    let fastest = tuner.fastest(site.kernel, &key(site, body, &variants), &variants, &mut tried)?;
     let variant = variants[fastest.unwrap_or(0)];
     let program = match variant {
+        Variant::TensorCores(tile) => on_tensor_cores(site, tile),
         Variant::PanelsOverlapped => of_variant(site, (body, rows), variant, usize::MAX, tuner)?,
         _ => None,
     };
@@ -47,12 +57,36 @@ pub fn program<T: Tuner>(
     Ok(Program { chosen: Some(chosen), ..program.unwrap_or(in_turn) })
 }
 
-fn key(site: &Site, body: &MatmulBody) -> TuneKey {
+/// The tiles of kernels on tensor cores that are worth trying.
+pub fn tiles(site: &Site, n_flops: usize) -> Vec<ResultTile> {
+    let is_tried = |&tile: &ResultTile| n_flops >= FEWEST_ON_CORES && on_tensor_cores(site, tile).is_some();
+    ResultTile::ALL.into_iter().filter(is_tried).collect()
+}
+
+/// The fold on tensor cores, unless checks have to come first.
+pub fn on_tensor_cores(site: &Site, tile: ResultTile) -> Option<Program> {
+    if site.is_guarded {
+        return None;
+    }
+    let launches = KernelSpec::fold_on_tensor_cores(site.kernel, site.precision, tile, site.device)?;
+    let mut program = Program::default();
+    kernels(site, &mut program, launches, None);
+    Some(with_side_sums(site, program))
+}
+
+fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
     let call = MatmulCall::new(body, site.precision);
     let operands: Vec<String> = site.kernel.operands.iter().map(|operand| operand.ty.to_string()).collect();
+    let on_cores = variants.iter().filter(|variant| matches!(variant, Variant::TensorCores(_)));
+    let on_cores: Vec<String> = on_cores.map(|variant| format!("\n{variant}")).collect();
     TuneKey {
         subject: format!("panels of {}", call.shape()),
-        details: format!("panels {call}\n{}\n{}", operands.join(", "), site.kernel.body_text()),
+        details: format!(
+            "panels {call}\n{}\n{}{}",
+            operands.join(", "),
+            site.kernel.body_text(),
+            on_cores.concat()
+        ),
     }
 }
 

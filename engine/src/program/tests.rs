@@ -4,12 +4,14 @@
 use super::matrix_units::{BLOCKS, blocks};
 use super::*;
 use crate::device_model::Library;
-use crate::fusion::{Kernel, MatmulBody, fuse};
-use crate::ir::{Builder, DType, Graph, InputKind, StateLink, Type, Unary, Value};
+use crate::fusion::{Kernel, MatmulBody, Settings, fuse, fuse_with};
+use crate::ir::{Builder, Contract, DType, Graph, InputKind, Monoid, StateLink, Type, Unary, Value};
 use crate::op::Registry;
 use crate::plan::plan;
 use expect_test::{Expect, expect};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 fn planned(n_streams: usize, build: impl FnOnce(&mut Builder) -> Vec<(&'static str, Value)>) -> Plan {
     let registry = Registry::new();
@@ -113,6 +115,112 @@ fn without_a_library_products_are_blocked_or_on_matrix_units() {
                    kernel map <128 x 256> (@2, workspace 0..262144) [65536]
         "#]],
     );
+}
+
+/// The rows of a product in bf16, reduced whole or by blocks of 64 columns.
+fn folded(is_whole: bool) -> Plan {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("small"), &registry);
+    let [q, x] = [("q", 8192), ("x", 4096)]
+        .map(|(name, n)| b.input(name, InputKind::Data, Type::new(DType::BF16, &[n, 128])));
+    let product = b.contract(q, x, Contract { batch: vec![], contracted: vec![(1, 1)] });
+    let scores = b.cast(product, DType::F32);
+    let best = match is_whole {
+        true => b.reduce(Monoid::ArgMax, scores, &[1]),
+        false => {
+            let blocks = b.reshape(scores, &[8192, 64, 64]);
+            b.reduce(Monoid::Max, blocks, &[2])
+        }
+    };
+    b.graph.outputs = vec![("best".into(), best)];
+    let graph = b.graph.pruned();
+    let settings = Settings { device: DeviceModel::H200, ..Settings::default() };
+    plan(&graph, fuse_with(&graph, &settings).kernels, 3)
+}
+
+/// Panels of the product, or a kernel that holds its scores in registers.
+#[test]
+fn rows_are_folded_by_panels_or_on_tensor_cores() {
+    let plan = folded(true);
+    let open = text(&plan, &DeviceModel::H200, &Recorded::default());
+    let variants = "variant: tuned on device (in turn | tensor cores 128x256 | tensor cores 256x128 | \
+                    tensor cores 128x128)";
+    assert!(open.contains(variants), "{open}");
+    let programs = plan.programs(&DeviceModel::H200, &Recorded::default()).unwrap();
+    assert!(programs.programs[0].calls_library());
+    check(&plan, &DeviceModel::H200, &adopted(&plan, "tensor cores 128x256"), &expect![[""]]);
+}
+
+/// The library's product and a reduction, or a kernel that holds its scores in registers.
+#[test]
+fn blocks_of_columns_are_reduced_in_memory_or_on_tensor_cores() {
+    let plan = folded(false);
+    check(
+        &plan,
+        &DeviceModel::H200,
+        &Recorded::default(),
+        &expect![[r#"
+        programs small: 1 launches, 3 steps, workspaces 167772160 B
+           0 matmul t.4  # stream 0, workspace 134217728 B at 0, variant: tuned on device (library | tensor cores 128x256 | tensor cores 256x128 | tensor cores 128x128)
+               matmul bf16 8192x128 @ 128x4096 (@0, @1) -> f32 workspace 0..134217728, algorithm: tuned on device, workspace at most 33554432 B
+               kernel map <32768 x 256> (workspace 0..134217728) [33554432]
+               kernel row <8192 x 256> (@2, workspace 0..134217728) [524288]
+             library workspace of stream 0: 33554432 B at 134217728
+    "#]],
+    );
+    check(
+        &plan,
+        &DeviceModel::H200,
+        &adopted(&plan, "tensor cores 256x128"),
+        &expect![[r#"
+        programs small: 1 launches, 1 steps, workspaces 0 B
+           0 matmul t.4  # stream 0, variant tensor cores 256x128 (of library | tensor cores 128x256 | tensor cores 256x128 | tensor cores 128x128)
+               kernel fold <128 x 384> (@0, @1, @2) [32768]
+    "#]],
+    );
+    // A device whose library has no algorithm has a kernel for the product.
+    let open = plan.programs(&DeviceModel::H200, &Recorded::default()).unwrap();
+    let Action::Matmul(step) = &open.programs[0].steps[0].action else { unreachable!() };
+    let none = recorded(&[(step.call.key().name(), NO_ALGORITHM)]);
+    check(
+        &plan,
+        &DeviceModel::H200,
+        &none,
+        &expect![[r#"
+        programs small: 1 launches, 3 steps, workspaces 134217728 B
+           0 matmul t.4  # stream 0, workspace 134217728 B at 0
+               kernel matmul <131072 x 256> (@0, @1, @2, workspace 0..134217728) [33554432]
+               kernel map <32768 x 256> (workspace 0..134217728) [33554432]
+               kernel row <8192 x 256> (@2, workspace 0..134217728) [524288]
+    "#]],
+    );
+}
+
+/// A record in which the first kernel of a plan has this variant.
+fn adopted(plan: &Plan, variant: &str) -> Recorded {
+    struct Keys(RefCell<Vec<String>>);
+    impl Tuner for Keys {
+        type Error = Infallible;
+
+        fn capability(&self, _: &MatmulCall) -> Result<Capability, Infallible> {
+            Ok(Capability::Open)
+        }
+
+        fn fastest(
+            &self,
+            _: &Kernel,
+            key: &TuneKey,
+            _: &[Variant],
+            _: &mut dyn FnMut(Variant) -> Result<Option<Program>, Refusal<Infallible>>,
+        ) -> Result<Option<usize>, Refusal<Infallible>> {
+            self.0.borrow_mut().push(key.name());
+            Ok(None)
+        }
+    }
+    let keys = Keys(RefCell::default());
+    plan.programs(&DeviceModel::H200, &keys).unwrap();
+    let key = keys.0.borrow_mut().remove(0);
+    recorded(&[(key, variant)])
 }
 
 /// The workspaces of two streams are disjoint, and the library has one for each of its streams.

@@ -18,14 +18,12 @@ pub fn extreme_fold(
     n: usize,
     device: &DeviceModel,
 ) -> Result<Arc<dyn BlockFold>, &'static str> {
-    let is_largest = matches!(monoid, Monoid::Max | Monoid::ArgMax);
-    let fold = ExtremeFold { dtype, is_largest, is_index: monoid.is_index(), device: *device };
-    thread_fold(fold, dtype, n, device)
+    thread_fold(ExtremeFold::new(monoid, dtype, *device), dtype, n, device)
 }
 
 /// State: the best element and its column. NaN precedes all numbers, and the first of equal elements wins.
 #[derive(Debug)]
-struct ExtremeFold {
+pub struct ExtremeFold {
     dtype: DType,
     is_largest: bool,
     is_index: bool,
@@ -33,6 +31,12 @@ struct ExtremeFold {
 }
 
 impl ExtremeFold {
+    /// The fold for an extreme, or its index, of elements of a type.
+    pub fn new(monoid: Monoid, dtype: DType, device: DeviceModel) -> ExtremeFold {
+        let is_largest = matches!(monoid, Monoid::Max | Monoid::ArgMax);
+        ExtremeFold { dtype, is_largest, is_index: monoid.is_index(), device }
+    }
+
     fn code<'s>(&self, scope: &'s mut Scope) -> Code<'s> {
         Code::new(scope, U32, self.device)
     }

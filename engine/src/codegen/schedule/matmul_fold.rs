@@ -12,13 +12,12 @@ use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::Group;
+use crate::codegen::schedule::by_column::by_column;
 use crate::codegen::schedule::extreme_fold::extreme_fold;
 use crate::codegen::schedule::matmul_point::ProductForm;
 use crate::codegen::schedule::row_fold::{AnyFold, Filter, RowBlock, columns_of_piece, pieces, round};
 use crate::device_model::DeviceModel;
-use crate::fusion::{
-    Access, Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowConsumer, RowsBody,
-};
+use crate::fusion::{Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowConsumer, RowsBody};
 use crate::ir::DType;
 use crate::op::gpu::{BlockFoldCode, BlockState};
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
@@ -102,36 +101,6 @@ fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
         }
     }
     panels
-}
-
-/// The epilogue over the columns of one row, if it is equal in all rows. Points then stay small numbers.
-fn by_column(body: &FusedBody) -> Option<FusedBody> {
-    let n = body.domain.row;
-    let mut insts = body.insts.clone();
-    for inst in insts.iter_mut().filter(|inst| inst.class == Class::Element) {
-        if let FusedOp::Load { access, .. } | FusedOp::Coord(access) | FusedOp::Random { access, .. } =
-            &mut inst.op
-        {
-            *access = along_columns(access, n)?;
-        } else if let FusedOp::Check { .. } = inst.op {
-            return None;
-        }
-    }
-    Some(FusedBody { domain: Domain { outer: 1, ..body.domain }, insts })
-}
-
-fn along_columns(access: &Access, n: usize) -> Option<Access> {
-    let access = access.normalized();
-    let [level] = &access.levels[..] else { return None };
-    let axes: Vec<(usize, i64)> = level.axes.iter().map(|axis| (axis.extent, axis.stride)).collect();
-    let stride = match axes[..] {
-        [] | [(_, 0)] => 0,
-        [(_, 0), (extent, stride)] | [(extent, stride)] if extent == n => stride,
-        _ => return None,
-    };
-    let mut along = Access::strided(&[n], &[stride]);
-    along.levels[0].offset = level.offset;
-    level.guards.is_empty().then_some(along)
 }
 
 /// The launches of a fold without a library, without side sums.
@@ -232,7 +201,7 @@ impl PanelFold {
 }
 
 /// The parts that the launches of a fold have in common.
-struct Fold<'k> {
+pub struct Fold<'k> {
     kernel: &'k Kernel,
     device: DeviceModel,
     fold: AnyFold,
@@ -242,7 +211,11 @@ struct Fold<'k> {
 }
 
 impl<'k> Fold<'k> {
-    fn new(
+    /// The parts of a fold.
+    ///
+    /// # Errors
+    /// If the fold has no kernel on the device.
+    pub fn new(
         kernel: &'k Kernel,
         body: &MatmulBody,
         rows: &RowsBody,
@@ -250,7 +223,7 @@ impl<'k> Fold<'k> {
     ) -> Result<Fold<'k>, CodegenError> {
         let fold = match &rows.consumer {
             RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype, body.n, device),
-            RowConsumer::Call(_) => match rows.consumer.reduction() {
+            _ => match rows.consumer.reduction() {
                 Some((reduction, call)) => reduction.block_fold(call, device),
                 None => return Err(CodegenError::Fold),
             },
@@ -260,10 +233,7 @@ impl<'k> Fold<'k> {
         if insts.iter().any(|inst| matches!(inst.op, FusedOp::Store { .. })) {
             return Err(CodegenError::Fold);
         }
-        let folded = insts.iter().find_map(|inst| match inst.op {
-            FusedOp::Fold { value } => Some(value),
-            _ => None,
-        });
+        let folded = body.epilogue.folded();
         Ok(Fold {
             kernel,
             device: *device,
@@ -291,11 +261,13 @@ impl<'k> Fold<'k> {
         }
     }
 
-    fn states(&self, n_states: usize) -> OperandForm {
+    /// The states of pieces in the workspace.
+    pub fn states(&self, n_states: usize) -> OperandForm {
         OperandForm::words(0, n_states * self.fold.state_words())
     }
 
-    fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
+    /// The launch that merges the states of each row's pieces.
+    pub fn merge(&self, n_rows: usize, n_pieces: usize) -> KernelSpec {
         let form = MatmulFold {
             fold: AnyFold(self.fold.merging(n_pieces, &self.device)),
             value: None,

@@ -2,6 +2,8 @@
 
 pub mod attention;
 pub mod attention_code;
+pub mod by_column;
+pub mod column_blocks;
 pub mod custom_kernel;
 pub mod double_buffer;
 pub mod epilogue;

@@ -51,7 +51,7 @@ pub fn build(
 
 /// The row reduction of a matmul fold; its results become operands.
 fn rows_body(graph: &Graph, node: NodeId, shape: [usize; 3], operands: &mut Vec<Operand>) -> RowsBody {
-    let consumer = RowConsumer::of(graph, node)
+    let consumer = RowConsumer::behind(graph, node, shape[2])
         .unwrap_or_else(|| crate::bug!("{:?} folds no rows", graph.nodes[node].op));
     let first = operands.len();
     operands.extend(Operand::results(graph, node));

@@ -110,6 +110,14 @@ impl FusedBody {
         })
     }
 
+    /// The register that it passes to the row reduction of a matmul.
+    pub fn folded(&self) -> Option<Reg> {
+        self.insts.iter().find_map(|inst| match inst.op {
+            FusedOp::Fold { value } => Some(value),
+            _ => None,
+        })
+    }
+
     /// Whether it writes rows in place, whose number it computes.
     pub fn writes_rows(&self) -> bool {
         self.insts.iter().any(|inst| matches!(inst.op, FusedOp::Store { index: Some(_), .. }))

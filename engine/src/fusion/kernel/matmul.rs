@@ -1,7 +1,7 @@
 //! Matmul kernels with an epilogue and side sums.
 
 use super::body::FusedBody;
-use super::row_fold::RowsBody;
+use super::row_fold::{RowConsumer, RowsBody};
 use super::work::Work;
 use crate::fusion::access::Axis;
 use crate::ir::DType;
@@ -101,7 +101,11 @@ impl Work for MatmulBody {
         if let Some(rows) = &self.rows {
             let results: Vec<String> = rows.results.iter().map(|operand| format!("@{operand}")).collect();
             let (results, name) = (results.join(", "), rows.consumer.name());
-            lines.push(format!("{results} = {name} of each row, as it is computed"));
+            let part = match rows.consumer {
+                RowConsumer::Blocks { columns, .. } => format!("{columns} columns of each row"),
+                _ => "each row".to_string(),
+            };
+            lines.push(format!("{results} = {name} of {part}, as it is computed"));
         }
         lines.extend(self.epilogue.lines());
         lines

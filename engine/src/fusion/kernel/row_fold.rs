@@ -1,6 +1,7 @@
 //! Matmul folds: a row reduction that consumes the rows of a matmul.
 
 use crate::device_model::DeviceModel;
+use crate::fusion::domain::Domain;
 use crate::ir::{DType, Graph, Monoid, NodeId, NodeOp};
 use crate::op::{KernelCall, Role, RowFold, RowReduction, extreme_fold};
 
@@ -11,7 +12,19 @@ pub enum RowConsumer {
     Extreme(Monoid, DType),
     /// An op with the role of a row reduction.
     Call(KernelCall),
+    /// A reduction of each block of so many neighbouring elements, of rows of that type.
+    Blocks {
+        /// The largest or smallest element, or the sum.
+        monoid: Monoid,
+        /// The type of the elements.
+        dtype: DType,
+        /// Elements of a block.
+        columns: usize,
+    },
 }
+
+/// Elements of a block that a matmul reduces in registers; all divide its tiles.
+const BLOCKS: [usize; 4] = [16, 32, 64, 128];
 
 impl RowConsumer {
     /// The row reduction that a node applies to its one operand, if it is one.
@@ -29,6 +42,21 @@ impl RowConsumer {
         }
     }
 
+    /// The row reduction that a node applies to rows of `n` elements, or to blocks of these.
+    pub fn behind(graph: &Graph, node: NodeId, n: usize) -> Option<RowConsumer> {
+        let NodeOp::Reduce { monoid, axes, .. } = &graph.nodes[node].op else {
+            return RowConsumer::of(graph, node);
+        };
+        let ty = graph.ty(graph.nodes[node].inputs[0]);
+        let Domain { row: columns, inner, .. } = Domain::of_reduction(&ty.extents(), axes);
+        let is_reduced = matches!(monoid, Monoid::Max | Monoid::Min | Monoid::Sum);
+        let is_block = columns < n && inner == 1 && BLOCKS.contains(&columns) && n.is_multiple_of(columns);
+        match is_reduced && is_block {
+            true => Some(RowConsumer::Blocks { monoid: *monoid, dtype: ty.dtype, columns }),
+            false => RowConsumer::of(graph, node),
+        }
+    }
+
     /// The row reduction of an op, with its call; none for an extreme.
     pub fn reduction(&self) -> Option<(&RowReduction, &KernelCall)> {
         match self {
@@ -36,7 +64,7 @@ impl RowConsumer {
                 Role::RowReduction(reduction) => Some((reduction, call)),
                 _ => None,
             },
-            RowConsumer::Extreme(..) => None,
+            RowConsumer::Extreme(..) | RowConsumer::Blocks { .. } => None,
         }
     }
 
@@ -50,6 +78,7 @@ impl RowConsumer {
         match self {
             RowConsumer::Extreme(monoid, _) => monoid.is_index().then_some(0),
             RowConsumer::Call(_) => self.reduction()?.0.positions(),
+            RowConsumer::Blocks { .. } => None,
         }
     }
 
@@ -57,7 +86,7 @@ impl RowConsumer {
     pub fn fold(&self) -> Box<dyn RowFold> {
         let fold = match self {
             RowConsumer::Extreme(monoid, dtype) => extreme_fold(*monoid, *dtype),
-            RowConsumer::Call(_) => self.reduction().map(|(reduction, call)| reduction.fold(call)),
+            _ => self.reduction().map(|(reduction, call)| reduction.fold(call)),
         };
         fold.unwrap_or_else(|| crate::bug!("{} folds no rows", self.name()))
     }
@@ -65,7 +94,7 @@ impl RowConsumer {
     /// Its name for users.
     pub fn name(&self) -> &str {
         match self {
-            RowConsumer::Extreme(monoid, _) => monoid.name(),
+            RowConsumer::Extreme(monoid, _) | RowConsumer::Blocks { monoid, .. } => monoid.name(),
             RowConsumer::Call(call) => &call.call.form().name,
         }
     }
@@ -100,7 +129,10 @@ impl RowsBody {
             m.div_ceil(FOLD_CHUNKS).next_multiple_of(64).clamp(*PANEL_ROWS.start(), *PANEL_ROWS.end());
         let n_panels = batch * m.div_ceil(panel_rows);
         let n_pieces = FOLD_CHUNKS.div_ceil(n_panels.max(1)).min(n.div_ceil(PIECE_COLUMNS)).max(1);
-        let state_words = consumer.fold().state_words();
+        let state_words = match consumer {
+            RowConsumer::Blocks { .. } => 0,
+            _ => consumer.fold().state_words(),
+        };
         RowsBody { consumer, results, panel_rows, n_pieces, state_words }
     }
 }

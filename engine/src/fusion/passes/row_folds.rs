@@ -15,7 +15,8 @@ impl FusionPass for RowFolds {
     }
 
     fn about(&self) -> &'static str {
-        "Joins a matmul of long rows and the row reduction that alone reads them, so that the product is never stored."
+        "Joins a matmul of long rows and the reduction of rows, or of blocks of columns, that alone reads them. The product is \
+         never stored."
     }
 
     fn example(&self) -> Example {
@@ -38,7 +39,8 @@ impl FusionPass for RowFolds {
             let [edge] = &groups.graph.edges[node][..] else { continue };
             let Some(target) = groups.group_of[edge.producer.node] else { continue };
             let is_free = groups.fuel > 0 && groups.no_fuse(id) == groups.no_fuse(target);
-            if is_free && row_reduction(groups, node).is_some() && can_fold(groups, target, node).is_ok() {
+            let consumer = if is_free { row_reduction(groups, target, node) } else { None };
+            if consumer.is_some() && can_fold(groups, target, node).is_ok() {
                 groups.fuel -= 1;
                 groups.merge(id, target, groups.groups[target].kind, |_| Place::Fold);
             }

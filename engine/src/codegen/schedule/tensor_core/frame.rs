@@ -42,7 +42,10 @@ impl TensorCoreMatmul {
 
     /// Emits the products of a tile.
     pub fn multiply(&self, code: &mut Code) {
-        self.multiplier().lines().for_each(|line| code.line(line));
+        let right = format!("at + {}", self.lines()[0] * LINE_BYTES);
+        self.multiplier(self.n_stages, self.stage_bytes(), ["at", &right])
+            .lines()
+            .for_each(|line| code.line(line));
     }
 
     /// Emits `body` at each group of points of the thread, at the row and the column of its first one.
@@ -133,7 +136,7 @@ parity ^= 1;
     }
 
     /// The copies of one matrix's tile to `start` within a stage.
-    fn copy(&self, side: usize, first: &str, start: usize) -> String {
+    pub fn copy(&self, side: usize, first: &str, start: usize) -> String {
         let (depth, lines) = (self.depth(), self.lines()[side]);
         let z = if self.sides[side].is_batched { "z" } else { "0" };
         if self.sides[side].is_along {
@@ -146,13 +149,15 @@ parity ^= 1;
         (0..lines / ROWS).map(copy).collect()
     }
 
-    fn n_steps(&self) -> usize {
+    /// Steps along the contracted axis.
+    pub fn n_steps(&self) -> usize {
         self.extents[3].div_ceil(self.depth())
     }
 
-    /// The warpgroups that multiply, up to the finished sums of a tile.
-    fn multiplier(&self) -> String {
-        let (n_stages, stage_bytes, n_parts) = (self.n_stages, self.stage_bytes(), self.n_parts());
+    /// The warpgroups that multiply, up to the finished sums of a tile, from a ring of stages. `places` are those of both
+    /// matrices in a step; the stage starts at `at`.
+    pub fn multiplier(&self, n_stages: usize, stage_bytes: usize, places: [&str; 2]) -> String {
+        let n_parts = self.n_parts();
         format!(
             "\
 float sums[{n_parts}][{n_sums}];
@@ -176,16 +181,16 @@ if (threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_
 ",
             n_sums = self.tile.columns / 2,
             n_steps = self.n_steps(),
-            products = self.products(),
+            products = self.products(places),
             before = n_stages - 1,
         )
     }
 
-    /// The products of a stage.
-    fn products(&self) -> String {
+    /// The products of a step.
+    fn products(&self, places: [&str; 2]) -> String {
         let product = self.product();
         let (name, n_parts, n_each) = (product.name(), self.n_parts(), self.depth() / product.step());
-        let start = self.lines()[0] * LINE_BYTES;
+        let [at_left, at_right] = places;
         let [left, right] = [0, 1].map(|side| {
             // A step along the contracted axis: 32 bytes of each line, or whole lines.
             let is_along = self.sides[side].is_along;
@@ -199,7 +204,7 @@ if (threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_
 for (int k = 0; k < {n_each}; k++) {{
 #pragma unroll
 for (int i = 0; i < {n_parts}; i++)
-{name}(sums[i], {l}(at + (group * {n_parts} + i) * {BLOCK_BYTES} + k * {ls}), {r}(at + {start} + k * {rs}), step | k);
+{name}(sums[i], {l}({at_left} + (group * {n_parts} + i) * {BLOCK_BYTES} + k * {ls}), {r}({at_right} + k * {rs}), step | k);
 }}
 ",
             l = left.1,

@@ -7,8 +7,12 @@
 //! The frame is text, made in `frame`. The epilogue is the body that every kernel has, emitted into the frame.
 
 pub mod attention;
+mod fold;
+mod fold_frame;
+mod fold_shape;
 mod frame;
 mod preload;
+mod score_fold;
 mod side;
 
 use crate::codegen::error::CodegenError;
@@ -83,8 +87,19 @@ pub struct TensorCoreMatmul {
 }
 
 impl TensorCoreMatmul {
-    /// The schedule of a product; none if tensor cores cannot read its matrices.
+    /// The schedule of a product that is stored; none if tensor cores cannot read its matrices.
     fn of(
+        body: &MatmulBody,
+        precision: Precision,
+        tile: ResultTile,
+        device: &DeviceModel,
+    ) -> Option<TensorCoreMatmul> {
+        let is_stored = body.rows.is_none() && body.n.is_multiple_of(NEIGHBOURS);
+        if is_stored { TensorCoreMatmul::of_any(body, precision, tile, device) } else { None }
+    }
+
+    /// The schedule of a product, for every use of its sums.
+    fn of_any(
         body: &MatmulBody,
         precision: Precision,
         tile: ResultTile,
@@ -94,8 +109,8 @@ impl TensorCoreMatmul {
         let has_type = matches!(dtype, DType::F16 | DType::BF16)
             || (dtype == DType::F32 && precision == Precision::Tf32);
         let is_empty = [batch, m, n, k].contains(&0);
-        let is_plain = body.rows.is_none() && body.uneven == [None, None] && n.is_multiple_of(NEIGHBOURS);
-        if !device.has_warpgroup_products || !has_type || is_empty || !is_plain {
+        let is_even = body.uneven == [None, None];
+        if !device.has_warpgroup_products || !has_type || is_empty || !is_even {
             return None;
         }
         let lines = [(lhs, [lhs.row, lhs.col], m), (rhs, [rhs.col, rhs.row], n)];

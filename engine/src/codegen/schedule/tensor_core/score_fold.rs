@@ -1,0 +1,280 @@
+//! Folds of the scores that a thread holds: two rows of each part, and two neighbours of every eight columns.
+
+use crate::codegen::ir::builder::{BOOL, Code, F32, U32};
+use crate::codegen::ops::packed_types::Buffer;
+use crate::codegen::ops::scalar::narrowed;
+use crate::codegen::schedule::extreme_fold::ExtremeFold;
+use crate::device_model::DeviceModel;
+use crate::fusion::RowConsumer;
+use crate::ir::{DType, Monoid};
+use crate::op::gpu::ThreadFold;
+use cubecl_core::ir::Variable;
+
+/// Words of a row's state: the extreme and its column.
+const STATE_WORDS: i64 = 2;
+
+/// Neighbouring columns of a thread where its scores lie.
+pub const PAIR: usize = 2;
+
+/// A thread's row within the block's.
+pub const OWN_ROW: &str = "own_row + 64 * i + 8 * half";
+
+/// A thread's first column within every eight.
+pub const OWN_COLUMN: &str = "threadIdx.x % 4 * 2";
+
+/// Emits lines of text.
+pub fn lines(code: &mut Code, text: &str) {
+    text.lines().for_each(|line| code.line(line));
+}
+
+/// The loops over the rows of a thread: parts, and two rows of each.
+pub fn at_rows(n_parts: usize) -> String {
+    format!(
+        "\
+#pragma unroll
+for (int i = 0; i < {n_parts}; i++)
+#pragma unroll
+for (int half = 0; half < 2; half++) {{
+"
+    )
+}
+
+/// A fold of scores in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScoreFold {
+    /// The extreme of each row, or its index.
+    Extreme(Monoid),
+    /// The reduction of each block of so many neighbouring columns.
+    Blocks(Monoid, usize),
+}
+
+/// The tile of scores of a warpgroup.
+#[derive(Clone, Copy)]
+pub struct Scores {
+    /// Steps of 64 rows.
+    pub n_parts: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Rows and columns of a matrix.
+    pub extents: [usize; 2],
+    /// Pieces that the columns are cut into.
+    pub n_pieces: usize,
+}
+
+impl ScoreFold {
+    /// The fold of a row reduction; none if registers do not hold its state.
+    pub fn of(consumer: &RowConsumer) -> Option<ScoreFold> {
+        match *consumer {
+            RowConsumer::Extreme(monoid, DType::F32) => Some(ScoreFold::Extreme(monoid)),
+            RowConsumer::Blocks { monoid, dtype: DType::F32, columns } => {
+                Some(ScoreFold::Blocks(monoid, columns))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the pieces of a row have a result together.
+    pub fn merges_pieces(self) -> bool {
+        matches!(self, ScoreFold::Extreme(_))
+    }
+
+    /// Emits the state of a row block, and returns the score of columns behind the last, if they have one.
+    pub fn begin(self, code: &mut Code, scores: Scores) -> Option<Variable> {
+        match self {
+            ScoreFold::Extreme(monoid) => Some(begin_extreme(code, scores, monoid)),
+            ScoreFold::Blocks(..) => None,
+        }
+    }
+
+    /// Emits the fold of a tile.
+    pub fn take(self, code: &mut Code, scores: Scores, results: &[Target]) {
+        match self {
+            ScoreFold::Extreme(monoid) => lines(code, &take_extreme(scores, monoid)),
+            ScoreFold::Blocks(monoid, columns) => take_blocks(code, scores, (monoid, columns), results),
+        }
+    }
+
+    /// Emits what becomes of the state at the end of a piece. It goes to memory for states, if there is one.
+    pub fn finish(self, code: &mut Code, scores: Scores, results: &[Target], states: Option<Variable>) {
+        if let ScoreFold::Extreme(monoid) = self {
+            finish_extreme(code, scores, monoid, (results, states));
+        }
+    }
+}
+
+/// The memory of a result, with its type.
+pub type Target = (Buffer, DType);
+
+fn extreme(monoid: Monoid, device: DeviceModel) -> ExtremeFold {
+    ExtremeFold::new(monoid, DType::F32, device)
+}
+
+/// Emits the state of extremes, and returns the score that no other is behind.
+fn begin_extreme(code: &mut Code, scores: Scores, monoid: Monoid) -> Variable {
+    let initial = extreme(monoid, code.device).init(code.scope)[0];
+    let (value, n) = (code.named(initial), scores.n_parts);
+    // A row without a better element has its extreme at the first column.
+    let text = format!(
+        "\
+float best[{n}][2];
+unsigned int place[{n}][2];
+{rows}\
+best[i][half] = {value};
+place[i][half] = first_tile * {columns} + {OWN_COLUMN};
+}}
+",
+        rows = at_rows(n),
+        columns = scores.columns,
+    );
+    lines(code, &text);
+    initial
+}
+
+/// The fold of a tile into the state. Columns come in their order, so later ones win no ties. NaN beats no number in a
+/// comparison, so a row that has one is folded again.
+fn take_extreme(scores: Scores, monoid: Monoid) -> String {
+    let beats = if matches!(monoid, Monoid::Max | Monoid::ArgMax) { ">" } else { "<" };
+    let (n, n_pairs) = (scores.n_parts, scores.columns / 8);
+    format!(
+        "\
+float now[{n}][2];
+unsigned int at[{n}][2];
+bool has_nan[{n}][2];
+{rows}\
+now[i][half] = best[i][half];
+at[i][half] = ~0u;
+has_nan[i][half] = false;
+}}
+#pragma unroll
+for (int j = 0; j < {n_pairs}; j++)
+{rows}\
+const float x = sums[i][4 * j + 2 * half], y = sums[i][4 * j + 2 * half + 1];
+if (x {beats} now[i][half]) {{
+now[i][half] = x;
+at[i][half] = 8 * j;
+}}
+if (y {beats} now[i][half]) {{
+now[i][half] = y;
+at[i][half] = 8 * j + 1;
+}}
+has_nan[i][half] |= !(x <= y) && !(x > y);
+}}
+{rows}\
+if (has_nan[i][half]) {{
+now[i][half] = best[i][half];
+at[i][half] = ~0u;
+#pragma unroll
+for (int e = {last}; e >= 0; e--) {{
+const float x = sums[i][e / 2 * 4 + 2 * half + e % 2];
+if (x != x && best[i][half] == best[i][half]) {{
+now[i][half] = x;
+at[i][half] = e / 2 * 8 + e % 2;
+}}
+}}
+}}
+if (at[i][half] != ~0u) {{
+best[i][half] = now[i][half];
+place[i][half] = first_column + {OWN_COLUMN} + at[i][half];
+}}
+}}
+",
+        rows = at_rows(n),
+        last = 2 * n_pairs - 1,
+    )
+}
+
+/// Emits that four threads merge their extremes, and one of them writes the state, or the results without memory for
+/// states.
+fn finish_extreme(
+    code: &mut Code,
+    scores: Scores,
+    monoid: Monoid,
+    (results, states): (&[Target], Option<Variable>),
+) {
+    let fold = extreme(monoid, code.device);
+    let row = format!("const unsigned int row = first_row + {OWN_ROW};\n");
+    lines(code, &(at_rows(scores.n_parts) + &row));
+    let state = [("best", F32), ("place", U32)].map(|(name, elem)| {
+        let value = code.expression(elem, format_args!("{name}[i][half]"));
+        code.mutable(value)
+    });
+    for distance in [1, 2] {
+        let others = state.map(|local| {
+            let own = code.snapshot(local);
+            code.shuffle_xor(own, distance)
+        });
+        fold.merge(code.scope, &state, &others);
+    }
+    let [m, _] = scores.extents;
+    let writes = code.expression(BOOL, format_args!("threadIdx.x % 4 == 0 && row < {m}"));
+    code.when(writes, |code| {
+        let row = code.expression(code.index, format_args!("z * {m} + row"));
+        let Some(states) = states else {
+            let values = fold.finish(code.scope, &state);
+            return results.iter().zip(values).for_each(|(to, value)| store(code, to, row, value));
+        };
+        let first = code.scaled(row, STATE_WORDS * scores.n_pieces as i64);
+        let piece = code.expression(code.index, format_args!("piece * {STATE_WORDS}"));
+        let first = code.add_at(first, piece);
+        for (i, &local) in state.iter().enumerate() {
+            let value = code.snapshot(local);
+            let [word, _] = code.words_of(value);
+            let place = code.at_offset(first, i);
+            code.store(states, place, word);
+        }
+    });
+    code.line("}");
+}
+
+fn store(code: &mut Code, (buffer, dtype): &Target, place: Variable, value: Variable) {
+    let value = narrowed(code, *dtype, value);
+    buffer.store(code, place, value);
+}
+
+/// Emits the reductions of a tile's blocks. Four threads have parts of each, and take turns in writing.
+fn take_blocks(code: &mut Code, scores: Scores, (monoid, columns): (Monoid, usize), results: &[Target]) {
+    let of_two = |x: &str, y: &str| match monoid {
+        Monoid::Max => format!("largest({x}, {y})"),
+        Monoid::Min => format!("smallest({x}, {y})"),
+        _ => format!("{x} + {y}"),
+    };
+    let shuffled = |distance: usize| {
+        format!("value = {};\n", of_two("value", &format!("__shfl_xor_sync(~0u, value, {distance})")))
+    };
+    let [m, n] = scores.extents;
+    let of_row = n / columns;
+    let text = format!(
+        "\
+{rows}\
+const unsigned int row = first_row + {OWN_ROW};
+#pragma unroll
+for (int block = 0; block < {n_blocks}; block++) {{
+float value = sums[i][{of_block} * block + 2 * half];
+#pragma unroll
+for (int e = 1; e < {n_own}; e++)
+value = {step};
+{near}\
+{far}\
+const unsigned int number = first_column / {columns} + block;
+",
+        rows = at_rows(scores.n_parts),
+        n_blocks = scores.columns / columns,
+        of_block = columns / 2,
+        n_own = columns / 4,
+        step = of_two("value", &format!("sums[i][{} * block + e / 2 * 4 + 2 * half + e % 2]", columns / 2)),
+        near = shuffled(1),
+        far = shuffled(2),
+    );
+    lines(code, &text);
+    let is_inside = format!("threadIdx.x % 4 == block % 4 && row < {m} && number < {of_row}");
+    let writes = code.expression(BOOL, is_inside);
+    code.when(writes, |code| {
+        let row = code.expression(code.index, format_args!("z * {m} + row"));
+        let first = code.scaled(row, of_row as i64);
+        let number = code.expression(code.index, "number");
+        let place = code.add_at(first, number);
+        let value = code.expression(F32, "value");
+        results.iter().for_each(|to| store(code, to, place, value));
+    });
+    lines(code, "}\n}\n");
+}
