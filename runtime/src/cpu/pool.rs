@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,8 @@ use std::thread::{self, JoinHandle};
 /// Threads that run the chunks of one region at a time; the calling thread is one of them.
 ///
 /// Chunks must follow from shapes alone, because any worker may take any chunk, in any order. The worker number is for
-/// scratch memory only.
+/// scratch memory only. Each worker begins with its own share of the chunks, which are neighbours: kernels that are cut
+/// alike find their data in the cache of the core that wrote it. A worker without chunks helps the others.
 pub struct Pool {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,
@@ -109,7 +111,8 @@ struct Region {
 /// for the helpers inside, never for one that is asleep or descheduled.
 struct Shared {
     gate: Gate,
-    next_chunk: Padded<AtomicUsize>,
+    /// The next chunk of each worker's share.
+    next_chunks: Vec<Padded<AtomicUsize>>,
     region: UnsafeCell<Option<Region>>,
     is_parked: Vec<AtomicBool>,
     is_over: AtomicBool,
@@ -131,7 +134,7 @@ impl Shared {
     fn new(n_helpers: usize) -> Shared {
         Shared {
             gate: Gate(Padded(AtomicU64::new(0))),
-            next_chunk: Padded(AtomicUsize::new(0)),
+            next_chunks: (0..=n_helpers).map(|_| Padded(AtomicUsize::new(0))).collect(),
             region: UnsafeCell::new(None),
             is_parked: (0..n_helpers).map(|_| AtomicBool::new(false)).collect(),
             is_over: AtomicBool::new(false),
@@ -143,7 +146,9 @@ impl Shared {
     fn open(&self, region: Region) {
         // SAFETY: the last `close` left the gate shut and empty, so no helper reads it.
         unsafe { *self.region.get() = Some(region) };
-        self.next_chunk.0.store(0, Ordering::Relaxed);
+        for (of, next) in self.next_chunks.iter().enumerate() {
+            next.0.store(self.share(of, region.n_chunks).start, Ordering::Relaxed);
+        }
         self.gate.open();
     }
 
@@ -188,19 +193,28 @@ impl Shared {
         let Some(region) = (unsafe { *self.region.get() }) else { return };
         // SAFETY: `Pool::run` returns only after the gate is shut and empty, so the body is alive.
         let body = unsafe { &*region.body };
+        let n_workers = self.next_chunks.len();
         let result = catch_unwind(AssertUnwindSafe(|| {
-            while !self.has_panicked.load(Ordering::Relaxed) {
-                let chunk = self.next_chunk.0.fetch_add(1, Ordering::Relaxed);
-                if chunk >= region.n_chunks {
-                    break;
+            for of in (worker..n_workers).chain(0..worker) {
+                let (next, end) = (&self.next_chunks[of].0, self.share(of, region.n_chunks).end);
+                while !self.has_panicked.load(Ordering::Relaxed) && next.load(Ordering::Relaxed) < end {
+                    let chunk = next.fetch_add(1, Ordering::Relaxed);
+                    if chunk < end {
+                        body(chunk, worker);
+                    }
                 }
-                body(chunk, worker);
             }
         }));
         if let Err(payload) = result {
             self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
             self.has_panicked.store(true, Ordering::Release);
         }
+    }
+
+    /// The chunks that a worker begins with. The first of few chunks is the owner's.
+    fn share(&self, worker: usize, n_chunks: usize) -> Range<usize> {
+        let bound = |worker: usize| (n_chunks * worker).div_ceil(self.next_chunks.len());
+        bound(worker)..bound(worker + 1)
     }
 
     fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
@@ -292,6 +306,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Chunks whose workers all wait for each other are taken by the workers whose share they are.
+    #[test]
+    fn each_worker_begins_with_its_share() {
+        let mut pool = Pool::new(3).unwrap();
+        let (takers, n_arrived) = (Mutex::new(vec![]), AtomicUsize::new(0));
+        pool.run(3, &|chunk, worker| {
+            takers.lock().unwrap().push((chunk, worker));
+            n_arrived.fetch_add(1, Ordering::SeqCst);
+            wait_until(|| n_arrived.load(Ordering::SeqCst) == 3);
+        });
+        let mut takers = takers.into_inner().unwrap();
+        takers.sort_unstable();
+        assert_eq!(takers, [(0, 0), (1, 1), (2, 2)]);
     }
 
     #[test]

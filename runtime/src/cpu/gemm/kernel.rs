@@ -5,41 +5,18 @@
 
 use super::super::simd::isa::{Float, Isa, Kernel, dispatch};
 use super::super::simd::lanes::Lanes;
+use super::super::simd::prefetch::{LINE, request};
+use super::direct::DirectKernel;
 use super::matrix::{Matrix, TileMut};
-use super::tiles::{MAX_ROWS, STRIP, WIDEST};
+use super::pack::{pack_rows, pack_strip};
+use super::scratch::{PANEL, RUN, Scratch};
+use super::thin::{self, Thin};
+use super::tiles::MAX_ROWS;
 use super::uneven::Right;
-use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::Range;
 
-/// Longest run along the contracted axis between two visits to the output.
-const RUN: usize = 256;
-
-/// The columns of a panel.
-const PANEL: usize = 256;
 /// The bytes of a matrix that lies in memory rather than in a cache of one core.
 const FAR: usize = 1 << 20;
-
-/// The packed strips of B, with room for a vector behind them, and a register block at the edge; one for each worker.
-#[repr(align(64))]
-pub struct Scratch<T> {
-    panel: [T; RUN * PANEL + STRIP],
-    edge: [T; MAX_ROWS * STRIP],
-}
-
-impl<T: Float> Scratch<T> {
-    /// Scratch memory for one worker, whose pages are taken when they are used.
-    pub fn new() -> Box<Scratch<T>> {
-        let layout = Layout::new::<Scratch<T>>();
-        // SAFETY: the layout is not empty; floats of zero bits are zeros; the box frees the memory with this layout.
-        unsafe {
-            let start = alloc_zeroed(layout).cast::<Scratch<T>>();
-            if start.is_null() {
-                handle_alloc_error(layout);
-            }
-            Box::from_raw(start)
-        }
-    }
-}
 
 /// `out = a · b`, on the calling thread.
 ///
@@ -59,7 +36,10 @@ pub fn gemm_tile<'a, T: Float>(
     if k == 0 {
         (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(T::default()));
     }
-    dispatch(TileKernel { scratch, a, b, out });
+    match b {
+        Right::Uneven(b) if b.windows.are_direct(out.n_rows) => dispatch(DirectKernel { scratch, a, b, out }),
+        _ => dispatch(TileKernel { scratch, a, b, out }),
+    }
 }
 
 /// A tile as a loop of an instruction set.
@@ -82,23 +62,56 @@ impl<T: Float> TileKernel<'_, '_, T> {
     #[inline(always)]
     fn run_lanes<V: Lanes<Scalar = T>>(mut self) {
         let (n, k) = (self.out.n_columns, self.a.n_columns);
-        let panel = if self.is_far() { PANEL } else { 2 * V::N };
-        for column in (0..n).step_by(panel) {
-            let columns = column..(column + panel).min(n);
+        let end = n - thin::n_columns::<V>(n, &self.a);
+        let is_far = self.is_far();
+        let mut column = 0;
+        while column < n {
+            let panel = if is_far { PANEL } else { strip_width::<V>(end - column) };
+            let columns = column..(column + panel).min(end);
+            // Thin columns follow the last panel, while the rows of A are in a cache.
+            let is_last = columns.end == end;
             for depth in (0..k).step_by(RUN) {
                 let depths = depth..(depth + RUN).min(k);
-                self.pack::<V>(depths.clone(), columns.clone());
-                for first in columns.clone().step_by(2 * V::N) {
-                    let n_columns = (columns.end - first).min(2 * V::N);
-                    let start = (first - column) * depths.len();
-                    let strip = Strip { column: first, n_columns, depth, run: depths.len(), start };
-                    if n_columns <= V::N {
-                        self.run_strip::<V, 1>(strip)
-                    } else {
-                        self.run_strip::<V, 2>(strip)
-                    }
+                self.run_panel::<V>(depths.clone(), columns.clone());
+                if is_last {
+                    self.run_thin::<V>(depths, end..n);
                 }
             }
+            column = if is_last { n } else { columns.end };
+        }
+    }
+
+    /// Packs some rows and columns of B, and multiplies them by all rows of A.
+    #[inline(always)]
+    fn run_panel<V: Lanes<Scalar = T>>(&mut self, depths: Range<usize>, columns: Range<usize>) {
+        self.pack::<V>(depths.clone(), columns.clone());
+        let mut column = columns.start;
+        while column < columns.end {
+            let width = strip_width::<V>(columns.end - column);
+            let n_columns = width.min(columns.end - column);
+            let start = (column - columns.start) * depths.len();
+            let strip = Strip { column, n_columns, depth: depths.start, run: depths.len(), start };
+            match width / V::N {
+                1 => self.run_strip::<V, 1>(strip),
+                2 => self.run_strip::<V, 2>(strip),
+                _ => self.run_strip::<V, 3>(strip),
+            }
+            column += width;
+        }
+    }
+
+    /// Multiplies a few columns of B by all rows of A.
+    #[inline(always)]
+    fn run_thin<V: Lanes<Scalar = T>>(&mut self, depths: Range<usize>, columns: Range<usize>) {
+        for column in columns {
+            let (from, to) = (depths.clone(), &mut self.scratch.panel[..depths.len()]);
+            match self.b {
+                // SAFETY: inside the matrix.
+                Right::Even(b) => thin::pack(|p| unsafe { *b.at(p, column) }, from, to),
+                Right::Uneven(b) => thin::pack(|p| b.at(p, column), from, to),
+            }
+            let part = Thin { a: self.a.part(0..self.a.n_rows, depths.clone()), b: &self.scratch.panel };
+            part.run::<V>(self.out, column, depths.start == 0);
         }
     }
 
@@ -114,22 +127,26 @@ impl<T: Float> TileKernel<'_, '_, T> {
     /// Packs some rows and columns of B as strips, padded with zeros to whole vectors.
     #[inline(always)]
     fn pack<V: Lanes<Scalar = T>>(&mut self, rows: Range<usize>, columns: Range<usize>) {
-        let mut first = columns.start;
+        let mut column = columns.start;
         if let Right::Even(b) = self.b
             && b.column_stride == 1
         {
-            first += pack_rows::<V>(b.part(rows.clone(), columns.clone()), &mut self.scratch.panel);
+            let pairs = b.part(rows.clone(), column..column + in_pairs::<V>(columns.len()));
+            column += pack_rows::<V>(pairs, &mut self.scratch.panel);
         }
-        for column in (first..columns.end).step_by(2 * V::N) {
+        while column < columns.end {
+            let width = strip_width::<V>(columns.end - column);
             let out = &mut self.scratch.panel[(column - columns.start) * rows.len()..];
-            let columns = column..(column + 2 * V::N).min(columns.end);
+            let columns = column..(column + width).min(columns.end);
             match self.b {
-                Right::Even(b) => pack_strip::<V>(b.part(rows.clone(), columns), out),
-                Right::Uneven(b) => b.pack::<V>(rows.clone(), columns, out),
+                Right::Even(b) => pack_strip::<V>(b.part(rows.clone(), columns), width, out),
+                Right::Uneven(b) => b.pack::<V>(rows.clone(), columns, width, out),
             }
+            column += width;
         }
     }
 
+    /// All rows of A times a strip.
     #[inline(always)]
     fn run_strip<V: Lanes<Scalar = T>, const NV: usize>(&mut self, strip: Strip) {
         let m = self.out.n_rows;
@@ -155,14 +172,12 @@ impl<T: Float> TileKernel<'_, '_, T> {
         // SAFETY: `Matrix` and `TileMut` hold their shapes in bounds and `gemm_tile` compared them; the strip is
         // packed for this run; `V` belongs to the instruction set that `dispatch` found.
         unsafe {
-            let a = self.a.at(row, strip.depth);
-            let sums = sum_products::<V, R, NV>(
-                a,
-                row_stride,
-                column_stride,
-                self.scratch.panel.as_ptr().add(strip.start),
-                strip.run,
-            );
+            let b = self.scratch.panel.as_ptr().add(strip.start);
+            let rows = Rows { start: self.a.at(row, strip.depth), row_stride, column_stride };
+            let sums = match column_stride == 1 && row + R < self.out.n_rows {
+                true => sum_products_ahead::<V, R, NV>(rows, b, strip.run),
+                false => sum_products::<V, R, NV>(rows, b, 0..strip.run, [[V::splat(T::default()); NV]; R]),
+            };
             let out = self.out.start.add(row * self.out.row_stride + strip.column);
             if strip.n_columns == NV * V::N {
                 store_block(sums, out, self.out.row_stride, is_first);
@@ -194,91 +209,22 @@ impl<T: Float> TileKernel<'_, '_, T> {
     }
 }
 
-/// Copies a matrix to rows of two vectors, padded with zeros.
+/// The columns of the first strip of so many that are left: two vectors, or three if no more are left.
 #[inline(always)]
-fn pack_strip<V: Lanes>(b: Matrix<V::Scalar>, out: &mut [V::Scalar]) {
-    if b.row_stride == 1 && b.n_columns == 2 * V::N {
-        return copy_transposed::<V>(b, out);
-    }
-    for (p, row) in out.chunks_exact_mut(2 * V::N).take(b.n_rows).enumerate() {
-        let (values, padding) = row.split_at_mut(b.n_columns);
-        for (j, value) in values.iter_mut().enumerate() {
-            // SAFETY: inside the matrix.
-            *value = unsafe { *b.at(p, j) };
-        }
-        padding.fill(V::Scalar::default());
-    }
+fn strip_width<V: Lanes>(n_left: usize) -> usize {
+    let most = if V::ROWS == MAX_ROWS { 3 } else { 2 };
+    let n_vectors = n_left.div_ceil(V::N);
+    if n_vectors <= most { n_vectors * V::N } else { 2 * V::N }
 }
 
-/// Copies a matrix with unit row stride to rows of two vectors, in square blocks that are transposed in registers.
+/// The columns of leading strips of two whole vectors.
 #[inline(always)]
-fn copy_transposed<V: Lanes>(b: Matrix<V::Scalar>, out: &mut [V::Scalar]) {
-    let width = 2 * V::N;
-    assert!(b.n_columns == width && out.len() >= b.n_rows * width);
-    let (whole, start) = (b.n_rows / V::N * V::N, out.as_mut_ptr());
-    for p in (0..whole).step_by(V::N) {
-        for j in [0, V::N] {
-            // SAFETY: a column of a matrix with unit row stride is a slice; `out` has as many rows of two vectors.
-            unsafe { transpose::<V>(|i| b.at(p, j + i), |i| start.wrapping_add((p + i) * width + j)) };
-        }
+fn in_pairs<V: Lanes>(n_columns: usize) -> usize {
+    let mut at = 0;
+    while n_columns - at >= 2 * V::N && strip_width::<V>(n_columns - at) == 2 * V::N {
+        at += 2 * V::N;
     }
-    for p in whole..b.n_rows {
-        for j in 0..width {
-            // SAFETY: inside the matrix.
-            out[p * width + j] = unsafe { *b.at(p, j) };
-        }
-    }
-}
-
-/// Transposes a square block: the vectors at `from` are its columns, those at `to` its rows.
-///
-/// # Safety
-/// The pointers must be valid for a vector; see [`Lanes`].
-#[inline(always)]
-unsafe fn transpose<V: Lanes>(
-    from: impl Fn(usize) -> *const V::Scalar,
-    to: impl Fn(usize) -> *mut V::Scalar,
-) {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut block = [V::splat(V::Scalar::default()); WIDEST];
-        for i in 0..V::N {
-            block[i] = V::load(from(i));
-        }
-        // Each round doubles the number of columns whose elements of one row are neighbours.
-        let mut n_joined = 1;
-        while n_joined < V::N {
-            let halves = block;
-            for i in 0..V::N / 2 {
-                (block[2 * i], block[2 * i + 1]) = halves[i].interleave(halves[i + V::N / 2]);
-            }
-            n_joined *= 2;
-        }
-        for i in 0..V::N {
-            block[i].store(to(i));
-        }
-    }
-}
-
-/// Packs the rows of a matrix as strips, as far as they fill strips; returns the number of those columns. A whole panel is
-/// packed at a time, because memory is read fastest in long rows.
-#[inline(always)]
-fn pack_rows<V: Lanes>(b: Matrix<V::Scalar>, out: &mut [V::Scalar]) -> usize {
-    let width = 2 * V::N;
-    let n_strips = b.n_columns / width;
-    assert!(out.len() >= n_strips * b.n_rows * width);
-    for p in 0..b.n_rows {
-        for strip in 0..n_strips {
-            // SAFETY: both vectors are inside a row of the matrix, and inside `out` by the assertion.
-            unsafe {
-                let (from, to) =
-                    (b.at(p, strip * width), out.as_mut_ptr().add((strip * b.n_rows + p) * width));
-                V::load(from).store(to);
-                V::load(from.add(V::N)).store(to.add(V::N));
-            }
-        }
-    }
-    n_strips * width
+    at
 }
 
 /// Columns `column..column + n_columns` of B, rows `depth..depth + run`, packed from element `start` of the panel on.
@@ -291,31 +237,64 @@ struct Strip {
     start: usize,
 }
 
-/// # Safety
-/// `a` must be valid for `R × run` elements at its strides, `strip` for `run` rows of two vectors; see [`Lanes`].
-#[inline(always)]
-unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
-    a: *const V::Scalar,
+/// Some rows of A.
+#[derive(Clone, Copy)]
+struct Rows<T> {
+    start: *const T,
     row_stride: isize,
     column_stride: isize,
+}
+
+/// Adds the products of some rows of a strip to sums.
+///
+/// # Safety
+/// `a` must be valid for `R` rows of `depths.end` elements, `strip` for that many rows of `NV` vectors; see [`Lanes`].
+#[inline(always)]
+unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
+    a: Rows<V::Scalar>,
     strip: *const V::Scalar,
-    run: usize,
+    depths: Range<usize>,
+    mut sums: [[V; NV]; R],
 ) -> [[V; NV]; R] {
     // SAFETY: the caller's.
     unsafe {
-        let zero = V::splat(V::Scalar::default());
-        let mut sums = [[zero; NV]; R];
-        for p in 0..run {
-            let mut b = [zero; NV];
+        for p in depths {
+            let mut b = [V::splat(V::Scalar::default()); NV];
             for v in 0..NV {
-                b[v] = V::load(strip.add(p * 2 * V::N + v * V::N));
+                b[v] = V::load(strip.add((p * NV + v) * V::N));
             }
             for i in 0..R {
-                let a = V::splat(*a.offset(i as isize * row_stride + p as isize * column_stride));
+                let at = i as isize * a.row_stride + p as isize * a.column_stride;
+                let a = V::splat(*a.start.offset(at));
                 for v in 0..NV {
                     sums[i][v] = a.mul_add(b[v], sums[i][v]);
                 }
             }
+        }
+        sums
+    }
+}
+
+/// The sums of products of some rows, which request the rows that follow them.
+///
+/// # Safety
+/// As for [`sum_products`], with a column stride of 1.
+#[inline(always)]
+unsafe fn sum_products_ahead<V: Lanes, const R: usize, const NV: usize>(
+    a: Rows<V::Scalar>,
+    strip: *const V::Scalar,
+    run: usize,
+) -> [[V; NV]; R] {
+    let line = LINE / size_of::<V::Scalar>();
+    let following = a.start.wrapping_offset(R as isize * a.row_stride);
+    // SAFETY: the caller's.
+    unsafe {
+        let mut sums = [[V::splat(V::Scalar::default()); NV]; R];
+        for first in (0..run).step_by(line) {
+            for i in 0..R {
+                request(following.wrapping_offset(i as isize * a.row_stride + first as isize).addr());
+            }
+            sums = sum_products(a, strip, first..(first + line).min(run), sums);
         }
         sums
     }

@@ -4,22 +4,28 @@
 //! in cache. Operands have any strides, so a transposed operand needs no copy. No call allocates: each worker owns a
 //! [`Scratch`].
 //!
-//! Inside a tile a strip of columns of B, two vectors wide, is packed for a run of up to 256 rows. It stays in the L1
-//! cache while register blocks of up to 8 rows of A pass over it. A panel of eight strips is packed at a time where an
-//! operand lies in memory. Packing a strip of windows of an image reads them from the image, so a convolution is an
-//! implicit GEMM.
+//! Inside a tile a strip of columns of B, two or three vectors wide, is packed for a run of up to 256 rows. It stays in the
+//! L1 cache while register blocks of up to 8 rows of A pass over it. Last columns too few for a vector are thin: each is a
+//! dot product along the rows of A. A panel of eight strips is packed at a time where an
+//! operand lies in memory. A convolution is an implicit GEMM: windows are read from the image. Where A has enough rows, it is
+//! A that is packed, and windows are not.
 
+mod direct;
 mod kernel;
 mod matrix;
+mod pack;
 mod row_products;
+mod scratch;
+mod thin;
 mod tiles;
 mod uneven;
 
 #[cfg(test)]
 mod tests;
 
-pub use kernel::{Scratch, gemm_tile};
+pub use kernel::gemm_tile;
 pub use matrix::{Matrix, TileMut};
 pub(super) use row_products::{Rows, scores_of_row, weighted_sum};
+pub use scratch::Scratch;
 pub use tiles::Tiles;
 pub use uneven::{Offsets, Right};

@@ -1,8 +1,10 @@
 //! Products against f64.
 
 use super::super::simd::isa::{Level, dispatch_on};
+use super::direct::DirectKernel;
 use super::kernel::TileKernel;
 use super::*;
+use engine_core::fusion::{Axis, UnevenAxes};
 
 fn wave(len: usize, step: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
@@ -43,9 +45,9 @@ fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
 
 #[test]
 fn every_edge_and_every_transpose_on_every_instruction_set() {
-    for [m, n, k] in
-        [[1, 1, 1], [8, 32, 3], [9, 33, 257], [7, 10, 300], [13, 47, 16], [3, 100, 1], [17, 16, 40]]
-    {
+    // The last three have thin columns: 1, 4 and 2 behind whole vectors of 16.
+    let shapes = [[1, 1, 1], [8, 32, 3], [9, 33, 257], [7, 10, 300], [13, 47, 16], [3, 100, 1], [17, 16, 40]];
+    for [m, n, k] in shapes.into_iter().chain([[9, 49, 300], [17, 68, 90], [5, 2, 270]]) {
         let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
         for a in [Matrix::row_major(&a_data, m, k), Matrix::row_major(&a_data, k, m).transposed()] {
             for b in [Matrix::row_major(&b_data, k, n), Matrix::row_major(&b_data, n, k).transposed()] {
@@ -54,6 +56,53 @@ fn every_edge_and_every_transpose_on_every_instruction_set() {
                     let what = format!("{m}×{n}×{k} on {level:?}, strides {} {}", a.row_stride, b.row_stride);
                     assert_close(&product(level, a, b), &exact, k, &what);
                 }
+            }
+        }
+    }
+}
+
+/// Windows of images, whose rows are shorter or longer than a vector.
+#[test]
+fn windows_on_every_instruction_set() {
+    for (width, step) in [(4, 1), (7, 1), (7, 2), (14, 1), (20, 2), (5, 3), (33, 1)] {
+        let (channels, m) = (9, 37);
+        let padded = (width - 1) * step + 3;
+        let axes = |axes: &[(usize, usize)]| {
+            axes.iter().map(|&(extent, stride)| Axis { extent, stride: stride as i64 }).collect()
+        };
+        let axes = UnevenAxes {
+            batch: axes(&[]),
+            rows: axes(&[(channels, padded * padded), (3, padded), (3, 1)]),
+            columns: axes(&[(width, step * padded), (width, step)]),
+        };
+        let [k, n] = [9 * channels, width * width];
+        let (a_data, image) = (wave(m * k, 7), wave(channels * padded * padded, 31));
+        let at = |p: usize, j: usize| {
+            let (y, x) = (j / width * step + p / 3 % 3, j % width * step + p % 3);
+            image[(p / 9 * padded + y) * padded + x]
+        };
+        let windows: Vec<f32> = (0..k * n).map(|i| at(i / n, i % n)).collect();
+        let a = Matrix::row_major(&a_data, m, k);
+        let exact = reference(a, Matrix::row_major(&windows, k, n));
+        let offsets = Offsets::new(0, &axes);
+        for level in Level::available() {
+            for (is_direct, tiles) in
+                [(false, Tiles::new(m, n, 100 * k, false)), (true, Tiles::direct(m, n, 100 * k))]
+            {
+                let mut out = vec![f32::NAN; m * n];
+                for (rows, columns) in (0..tiles.len()).map(|tile| tiles.tile(tile)) {
+                    let b = offsets.matrix(&image, 0, columns.clone());
+                    let first = &mut out[rows.start * n + columns.start..];
+                    let out = &mut TileMut::new(first, rows.len(), columns.len(), n);
+                    let (scratch, a) = (&mut *Scratch::new(), a.part(rows, 0..k));
+                    match b {
+                        Right::Uneven(b) if is_direct => {
+                            dispatch_on(level, DirectKernel { scratch, a, b, out })
+                        }
+                        _ => dispatch_on(level, TileKernel { scratch, a, b, out }),
+                    }
+                }
+                assert_close(&out, &exact, k, &format!("{width} windows, step {step} on {level:?}"));
             }
         }
     }

@@ -3,13 +3,21 @@
 use std::ops::Range;
 
 /// The most elements of a row that one block of the kernel computes, over all instruction sets.
-pub(super) const STRIP: usize = 2 * WIDEST;
+pub(super) const STRIP: usize = 3 * WIDEST;
 /// The most elements of a vector, over all instruction sets.
 pub(super) const WIDEST: usize = 16;
 /// The most rows of a register block, over all instruction sets.
 pub(super) const MAX_ROWS: usize = 8;
 /// The least multiplications of a tile.
 const MIN_PRODUCTS: usize = 100_000;
+
+/// The columns that tiles are cut at.
+const COLUMNS: usize = 2 * WIDEST;
+/// The most columns behind the last whole strip that its tile takes: a further vector, and thin columns.
+const MOST_BEHIND: usize = WIDEST + 4;
+
+/// The fewest columns of a tile whose strips of A are packed again for other columns.
+const LEAST_COLUMNS: usize = 64;
 
 /// The cut of a product's output: by shape alone, so that results and work do not depend on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,32 +26,47 @@ pub struct Tiles {
     n_columns: usize,
     rows: usize,
     columns: usize,
+    n_column_tiles: usize,
 }
 
 impl Tiles {
     /// The cut of an `m × n` output with `k` products an element. With `whole_rows` a tile spans all columns, for
     /// epilogues that need whole rows.
     ///
-    /// There are about eight tiles of at most 256 × 256. A tile has at least about 100 000 multiplications; fewer take
+    /// There are about eight tiles of at most 256 × 276. A tile has at least about 100 000 multiplications; fewer take
     /// less time than starting the tile. Columns are cut first, so that each strip of B is packed once.
     pub fn new(m: usize, n: usize, k: usize, whole_rows: bool) -> Tiles {
         let n_tiles = (m * n * k / MIN_PRODUCTS).clamp(1, 8);
-        let n_column_tiles =
-            if whole_rows { 1 } else { n_tiles.max(n.div_ceil(256)).min(n.div_ceil(STRIP)).max(1) };
-        let columns = n.div_ceil(n_column_tiles).next_multiple_of(if whole_rows { 1 } else { STRIP }).max(1);
+        let n_strips = (n / COLUMNS + usize::from(n % COLUMNS > MOST_BEHIND)).max(1);
+        let n_column_tiles = if whole_rows { 1 } else { n_tiles.max(n.div_ceil(256)).min(n_strips) };
         let rows =
             m.div_ceil(n_tiles.div_ceil(n_column_tiles)).next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 256);
-        Tiles { n_rows: m, n_columns: n, rows, columns }
+        let strips = n_strips.div_ceil(n_column_tiles);
+        let n_column_tiles = n_strips.div_ceil(strips);
+        let columns = if n_column_tiles == 1 { n.max(1) } else { strips * COLUMNS };
+        Tiles { n_rows: m, n_columns: n, rows, columns, n_column_tiles }
+    }
+
+    /// The cut for lanes along the rows: a tile has one strip of A, or several if they have few products.
+    pub fn direct(m: usize, n: usize, k: usize) -> Tiles {
+        let n_tiles = (m * n * k / MIN_PRODUCTS).max(1);
+        let n_strips = m.div_ceil(COLUMNS).max(1);
+        let n_column_tiles = 8usize.div_ceil(n_strips).min(n / LEAST_COLUMNS).max(n.div_ceil(256));
+        let columns = n.div_ceil(n_column_tiles.clamp(1, n_tiles)).next_multiple_of(MAX_ROWS).max(1);
+        let n_column_tiles = n.div_ceil(columns);
+        let rows = n_strips.div_ceil((n_tiles / n_column_tiles.max(1)).clamp(1, n_strips)) * COLUMNS;
+        Tiles { n_rows: m, n_columns: n, rows, columns, n_column_tiles }
     }
 
     /// The rows and columns of the largest tile.
     pub fn largest(&self) -> (usize, usize) {
-        (self.rows.min(self.n_rows), self.columns.min(self.n_columns))
+        let last = self.n_columns - (self.n_column_tiles - 1) * self.columns;
+        (self.rows.min(self.n_rows), last.max(self.columns.min(self.n_columns)))
     }
 
     /// The number of tiles.
     pub fn len(&self) -> usize {
-        self.n_rows.div_ceil(self.rows) * self.n_columns.div_ceil(self.columns)
+        if self.n_columns == 0 { 0 } else { self.n_rows.div_ceil(self.rows) * self.n_column_tiles }
     }
 
     /// Whether the output is empty.
@@ -53,8 +76,10 @@ impl Tiles {
 
     /// The rows and columns of a tile; tiles of the same rows follow each other.
     pub fn tile(&self, tile_idx: usize) -> (Range<usize>, Range<usize>) {
-        let n_column_tiles = self.n_columns.div_ceil(self.columns);
-        let (i, j) = (tile_idx / n_column_tiles * self.rows, tile_idx % n_column_tiles * self.columns);
-        (i..(i + self.rows).min(self.n_rows), j..(j + self.columns).min(self.n_columns))
+        let (row, column) = (tile_idx / self.n_column_tiles, tile_idx % self.n_column_tiles);
+        let (i, j) = (row * self.rows, column * self.columns);
+        let is_last = column + 1 == self.n_column_tiles;
+        let end = if is_last { self.n_columns } else { j + self.columns };
+        (i..(i + self.rows).min(self.n_rows), j..end)
     }
 }

@@ -3,7 +3,7 @@
 use super::super::simd::lanes::Lanes;
 use super::super::simd::prefetch::read_ahead;
 use super::matrix::Matrix;
-use super::tiles::STRIP;
+use super::tiles::{STRIP, WIDEST};
 use engine_core::fusion::{Axis, UnevenAxes};
 use std::ops::Range;
 
@@ -45,6 +45,24 @@ pub struct Offsets {
     reach: [isize; 2],
     /// The strides of rows and columns if only the batch is uneven, as in heads of attention.
     strides: Option<[isize; 2]>,
+    windows: Windows,
+}
+
+/// How a matrix shares the elements of its operand.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    n_rows: usize,
+    /// Whether most elements are in several places.
+    overlap: bool,
+}
+
+impl Windows {
+    /// Whether a product with `m` rows reads elements where they lie, and packs the left matrix: overlapping windows have
+    /// more elements than their image. Lanes run along the rows of the product, so there must be enough of them, and sums
+    /// must be long enough to turn their results.
+    pub fn are_direct(&self, m: usize) -> bool {
+        self.overlap && m >= WIDEST && self.n_rows >= 2 * WIDEST
+    }
 }
 
 impl Offsets {
@@ -56,7 +74,14 @@ impl Offsets {
         let reach = [least(&rows) + least(&columns), greatest(&rows) + greatest(&columns)];
         let batch = batch.into_iter().map(|start| start + offset as isize).collect();
         let strides = stride_of(&axes.rows).zip(stride_of(&axes.columns)).map(|(row, column)| [row, column]);
-        Offsets { batch, rows, columns, reach, strides }
+        let n_between = (reach[1] - reach[0] + 1) as usize;
+        let windows = Windows { n_rows: rows.len(), overlap: rows.len() * columns.len() > 2 * n_between };
+        Offsets { batch, rows, columns, reach, strides, windows }
+    }
+
+    /// How its elements are shared; `None` if rows and columns are evenly spaced.
+    pub fn windows(&self) -> Option<Windows> {
+        if self.strides.is_some() { None } else { Some(self.windows) }
     }
 
     /// Some columns of one matrix of the operand, in its buffer.
@@ -79,7 +104,8 @@ impl Offsets {
         if self.batch.len() > 1 && columns.start == 0 && size_of_val(elements) <= IMAGE_BYTES {
             read_ahead(elements);
         }
-        Right::Uneven(UnevenMatrix { data, first, rows: &self.rows, columns: &self.columns[columns] })
+        let (rows, columns) = (&self.rows[..], &self.columns[columns]);
+        Right::Uneven(UnevenMatrix { data, first, rows, columns, windows: self.windows })
     }
 }
 
@@ -107,89 +133,139 @@ pub struct UnevenMatrix<'a, T> {
     first: isize,
     rows: &'a [isize],
     columns: &'a [isize],
+    pub(super) windows: Windows,
 }
 
-/// Pieces of at most so many elements, such as the places of a small window, are copied by less than a vector.
-const SHORT: usize = 4;
+/// The most pieces of a vector. Each is read as a vector of its own.
+const MOST_PIECES: usize = WIDEST;
+
+/// The pieces of a vector of columns: neighbours that are evenly spaced in memory.
+#[derive(Clone, Copy)]
+struct Pieces {
+    /// For each piece, the offset of the element that the first lane would read, and the lane that it begins at.
+    pieces: [(isize, usize); MOST_PIECES],
+    n: usize,
+}
 
 impl<T: Copy + Default> UnevenMatrix<'_, T> {
-    /// Packs some rows and columns to rows of two vectors, padded with zeros.
+    /// An element.
     ///
-    /// Elements at even distances are copied by whole vectors, whose rest the next copy overwrites: `out` has room for a
-    /// vector after the last row.
+    /// # Panics
+    /// If it lies outside the buffer.
+    pub(super) fn at(&self, row: usize, column: usize) -> T {
+        self.data[(self.first + self.rows[row] + self.columns[column]) as usize]
+    }
+
+    /// The address of the first element, and the offsets of some rows and columns from it: all their sums are inside.
+    #[inline(always)]
+    pub(super) fn parts(&self, rows: Range<usize>, columns: Range<usize>) -> (*const T, [&[isize]; 2]) {
+        let start = self.data.as_ptr().wrapping_offset(self.first);
+        (start, [&self.rows[rows], &self.columns[columns]])
+    }
+
+    /// Packs some rows and columns to rows of `width` elements, which are whole vectors. What lies behind the columns has no
+    /// meaning.
     #[inline(always)]
     pub(super) fn pack<V: Lanes<Scalar = T>>(
         &self,
         rows: Range<usize>,
         columns: Range<usize>,
+        width: usize,
         out: &mut [T],
     ) {
         let columns = &self.columns[columns];
         let step = if columns.len() > 1 && columns[1] - columns[0] == 2 { 2 } else { 1 };
-        let mut pieces = [(0, 0); STRIP];
-        let mut n_pieces = pieces_of(columns, V::N, step, &mut pieces);
-        let is_short = step == 1 && columns.len() <= SHORT * n_pieces;
-        if is_short {
-            n_pieces = pieces_of(columns, SHORT, step, &mut pieces);
+        let mut vectors = [Pieces { pieces: [(0, V::N); MOST_PIECES], n: 0 }; STRIP / 2];
+        let vectors = &mut vectors[..columns.len().div_ceil(V::N)];
+        for (vector, columns) in vectors.iter_mut().zip(columns.chunks(V::N)) {
+            *vector = Pieces::of(columns, step, V::N);
         }
-        let strip = Packing { rows, columns, pieces: &pieces[..n_pieces], width: 2 * V::N };
+        let most = vectors.iter().map(|vector| vector.n).max().unwrap_or(0);
+        let strip = Packing { rows, columns, vectors, width };
         // SAFETY: the vectors belong to the instruction set that runs.
-        match (step, is_short) {
-            (2, _) => self.pack_by(strip, 2 * V::N, out, |from, to| unsafe { V::load_even(from).store(to) }),
-            (_, true) => self.pack_by(strip, SHORT, out, |from, to| unsafe {
-                to.cast::<[T; SHORT]>().write_unaligned(from.cast::<[T; SHORT]>().read_unaligned());
-            }),
-            _ => self.pack_by(strip, V::N, out, |from, to| unsafe { V::load(from).store(to) }),
+        match step {
+            2 => self.pack_most::<V>(strip, most, 2 * V::N, out, |from| unsafe { V::load_even(from) }),
+            _ => self.pack_most::<V>(strip, most, V::N, out, |from| unsafe { V::load(from) }),
         }
     }
 
-    /// Packs a strip by a copy that reads `reach` elements.
+    /// Packs a strip whose vectors have at most so many pieces.
     #[inline(always)]
-    fn pack_by(&self, strip: Packing, reach: usize, out: &mut [T], copy: impl Fn(*const T, *mut T)) {
-        let Packing { rows, columns, pieces, width } = strip;
-        let last = columns.iter().copied().max().unwrap_or(0);
-        assert!(out.len() >= width * rows.len() + width / 2);
+    fn pack_most<V: Lanes<Scalar = T>>(
+        &self,
+        strip: Packing,
+        most: usize,
+        reach: usize,
+        out: &mut [T],
+        load: impl Fn(*const T) -> V,
+    ) {
+        match most {
+            1 => self.pack_by::<V, 1>(strip, reach, out, load),
+            2 => self.pack_by::<V, 2>(strip, reach, out, load),
+            3 => self.pack_by::<V, 3>(strip, reach, out, load),
+            4 => self.pack_by::<V, 4>(strip, reach, out, load),
+            5..=8 => self.pack_by::<V, 8>(strip, reach, out, load),
+            _ => self.pack_by::<V, MOST_PIECES>(strip, reach, out, load),
+        }
+    }
+
+    /// Packs a strip by a load that reads `reach` elements. Each vector is read by `P` loads.
+    #[inline(always)]
+    fn pack_by<V: Lanes<Scalar = T>, const P: usize>(
+        &self,
+        strip: Packing,
+        reach: usize,
+        out: &mut [T],
+        load: impl Fn(*const T) -> V,
+    ) {
+        let Packing { rows, columns, vectors, width } = strip;
+        assert!(out.len() >= width * rows.len() && width >= vectors.len() * V::N);
+        let offsets = || vectors.iter().flat_map(|vector| &vector.pieces[..P]).map(|(offset, _)| *offset);
+        let (least, greatest) = (offsets().min().unwrap_or(0), offsets().max().unwrap_or(0));
+        let inside = -least..self.data.len() as isize - greatest - reach as isize + 1;
         for (p, row) in self.rows[rows].iter().enumerate() {
-            let (start, out) = (self.first + row, &mut out[p * width..]);
-            if start + last + reach as isize <= self.data.len() as isize {
-                for &(at, column) in pieces {
-                    // SAFETY: `reach` elements from the last column on are inside the buffer, and there is room for a
-                    // vector at each column of each row.
-                    unsafe {
-                        copy(self.data.as_ptr().offset(start + column), out.as_mut_ptr().add(at));
-                    }
-                }
-            } else {
+            let (start, out) = (self.first + row, &mut out[p * width..][..width]);
+            if !inside.contains(&start) {
                 let elements = columns.iter().map(|column| self.data[(start + column) as usize]);
                 out.iter_mut().zip(elements).for_each(|(out, element)| *out = element);
+                continue;
             }
-            out[columns.len()..width].fill(T::default());
+            let from = self.data.as_ptr().wrapping_offset(start);
+            for (v, Pieces { pieces, .. }) in vectors.iter().enumerate() {
+                let mut vector = load(from.wrapping_offset(pieces[0].0));
+                // SAFETY: as in `pack`; a row has room for all vectors.
+                unsafe {
+                    for &(offset, lane) in &pieces[1..P] {
+                        vector = vector.with_tail(load(from.wrapping_offset(offset)), lane);
+                    }
+                    vector.store(out.as_mut_ptr().add(v * V::N));
+                }
+            }
         }
     }
 }
 
-/// A strip to be packed: rows of B, the offsets of its columns, their pieces, and the elements of a packed row.
+/// A strip to be packed: rows of B, the offsets of its columns, their vectors, and the elements of a packed row.
 struct Packing<'a> {
     rows: Range<usize>,
     columns: &'a [isize],
-    pieces: &'a [(usize, isize)],
+    vectors: &'a [Pieces],
     width: usize,
 }
 
-/// Cuts columns into pieces of at most a vector whose elements are `step` apart in memory: where each starts in the strip,
-/// and its offset.
-#[inline(always)]
-fn pieces_of(columns: &[isize], width: usize, step: isize, pieces: &mut [(usize, isize); STRIP]) -> usize {
-    let mut n_pieces = 0;
-    for (at, &column) in columns.iter().enumerate() {
-        let goes_on = n_pieces > 0 && {
-            let (start, first) = pieces[n_pieces - 1];
-            at - start < width && column == first + (at - start) as isize * step
-        };
-        if !goes_on {
-            pieces[n_pieces] = (at, column);
-            n_pieces += 1;
+impl Pieces {
+    /// Cuts the columns of a vector of `n_lanes` into pieces whose elements are `step` apart in memory. Pieces beyond the last
+    /// one begin behind the last lane.
+    #[inline(always)]
+    fn of(columns: &[isize], step: isize, n_lanes: usize) -> Pieces {
+        let mut of = Pieces { pieces: [(columns[0], n_lanes); MOST_PIECES], n: 0 };
+        for (lane, &column) in columns.iter().enumerate() {
+            let offset = column - lane as isize * step;
+            if lane == 0 || offset != of.pieces[of.n - 1].0 {
+                of.pieces[of.n] = (offset, lane);
+                of.n += 1;
+            }
         }
+        of
     }
-    n_pieces
 }

@@ -1,23 +1,10 @@
 //! Compiled access maps: from ranges of points to stretches of equally distant elements.
 
+use super::flat::{Flat, Stretch};
 use super::span::Span;
 use engine_core::fusion::{Access, Axis, Level};
 use engine_core::ir::Literal;
 use std::ops::Range;
-
-/// The elements of consecutive points.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stretch {
-    /// Elements `first`, `first + stride`, …
-    Elements {
-        /// The element of the first point.
-        first: i64,
-        /// The distance of neighbours.
-        stride: i64,
-    },
-    /// The value of points outside the tensor.
-    Fill(Literal),
-}
 
 /// The elements of consecutive points that are several whole runs of the last axis, or one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +35,8 @@ impl From<(usize, Stretch)> for Runs {
 #[derive(Clone, Debug)]
 pub struct Address {
     access: Access,
+    /// The map as one level, if it has several or has guards.
+    flat: Option<Flat>,
 }
 
 /// The most axes of a level that is walked with an odometer.
@@ -56,7 +45,8 @@ const MAX_AXES: usize = 16;
 impl Address {
     /// Compiles an access map: axes that follow each other in memory become one.
     pub fn new(access: &Access) -> Address {
-        Address { access: access.normalized() }
+        let access = access.normalized();
+        Address { flat: Flat::new(&access), access }
     }
 
     /// Compiles an access map, with each fill value as the bits of the element type.
@@ -64,6 +54,9 @@ impl Address {
         let mut address = Address::new(access);
         for guard in address.access.levels.iter_mut().flat_map(|level| &mut level.guards) {
             guard.fill = Literal::Int(bits(&guard.fill) as i64);
+        }
+        if let Some(flat) = &mut address.flat {
+            flat.fill = Literal::Int(bits(&flat.fill) as i64);
         }
         address
     }
@@ -81,6 +74,14 @@ impl Address {
         }
         let first = level.at(start).ok()?;
         Some((first, if len == 1 { 0 } else { last.stride }))
+    }
+
+    /// The points `start..start + len`, if they are one stretch.
+    pub fn stretch(&self, start: usize, len: usize) -> Option<Stretch> {
+        match &self.flat {
+            Some(flat) => flat.stretch(start, len),
+            None => self.single(start, len).map(|(first, stride)| Stretch::Elements { first, stride }),
+        }
     }
 
     /// The element of a point, unless a guard excludes the point.
@@ -141,6 +142,9 @@ impl Address {
 
     /// Calls `emit(first point - start, count, stretch)` for the points `start..start + len`, in order.
     pub fn walk(&self, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
+        if let Some(flat) = &self.flat {
+            return flat.walk(start, len, emit);
+        }
         match &self.access.levels[..] {
             [level] if level.axes.len() <= MAX_AXES => walk_level(level, start, len, emit),
             levels => walk_levels(levels, [start as i64, 1], 0..len, &mut emit),
@@ -327,9 +331,17 @@ mod tests {
         for (start, len) in [(0, n), (n / 3, n - n / 3), (n / 2, n / 4)] {
             let expected: Vec<_> = (start..start + len).map(|point| access.at(point)).collect();
             assert_eq!(walked(access, start, len), expected, "{access} from {start}");
-            if let Some((first, stride)) = Address::new(access).single(start, len) {
-                let stretch: Vec<_> = (0..len as i64).map(|i| Ok(first + i * stride)).collect();
-                assert_eq!(stretch, expected, "{access} as one stretch");
+            for (start, len) in [(start, len), (start, 1), (start, 3.min(len))] {
+                let points = |stretch: Stretch| {
+                    (0..len as i64).map(move |i| match stretch {
+                        Stretch::Elements { first, stride } => Ok(first + i * stride),
+                        Stretch::Fill(fill) => Err(fill),
+                    })
+                };
+                let stretch =
+                    Address::new(access).stretch(start, len).map(|stretch| points(stretch).collect());
+                let expected: Vec<_> = (start..start + len).map(|point| access.at(point)).collect();
+                assert!(stretch.is_none_or(|stretch: Vec<_>| stretch == expected), "{access} as one stretch");
             }
             let mut by_runs = vec![];
             Address::new(access).walk_runs(Span::line(start, len), |at, count, runs| {
@@ -367,6 +379,7 @@ mod tests {
             let count = (14 - 2 * dilation - 1) / step + 1;
             let window = View::Window { axis: 1, step, dilation };
             let windows = padded.then(&window, &[4, count, 3]);
+            assert!(Flat::new(&windows.normalized()).is_some(), "{windows} is one level");
             assert_walks_like_it_reads(&windows, 12 * count);
             let by_place = windows.then(&View::Permute { perm: vec![0, 2, 1] }, &[4, 3, count]);
             assert_walks_like_it_reads(&by_place, 12 * count);

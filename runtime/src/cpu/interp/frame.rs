@@ -82,7 +82,12 @@ impl Frame<'_> {
                 Op::Load { operand, address, index, is_copied } => {
                     let index = index.as_ref().map(|index| (index, self.view(worker, index.reg)));
                     let view = load(self.buffers[*operand], address, index, span, out);
-                    if *is_copied { copied(view, inst.dtype.size(), len, out) } else { view }
+                    match inst.dest {
+                        Dest::Operand(_) if view.is_scalar => repeated(view, inst.dtype.size(), len, out),
+                        Dest::Operand(_) => copied(view, inst.dtype.size(), len, out),
+                        _ if *is_copied => copied(view, inst.dtype.size(), len, out),
+                        _ => view,
+                    }
                 }
                 Op::Coord(address) => coordinates(address, inst.dtype, span, out),
                 Op::Random(draw) => self.words(worker, draw, None).draw(&draw.address, span, out),

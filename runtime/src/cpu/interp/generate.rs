@@ -1,7 +1,8 @@
 //! Coordinates and random words.
 
 use super::super::loops::philox::{philox_f32, philox_u32};
-use super::address::{Address, Stretch};
+use super::address::Address;
+use super::flat::Stretch;
 use super::span::Span;
 use super::view::{View, slice_mut, with_type};
 use engine_core::ir::DType;

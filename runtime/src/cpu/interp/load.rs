@@ -1,6 +1,7 @@
 //! Loads of operands.
 
-use super::address::{Address, Runs, Stretch};
+use super::address::{Address, Runs};
+use super::flat::Stretch;
 use super::program::Index;
 use super::span::Span;
 use super::view::{Buffer, View, copy, slice_mut, with_size};
@@ -89,16 +90,25 @@ unsafe fn load_plain(buffer: Buffer, address: &Address, span: Span, out: *mut u8
     View { start: out, is_scalar: false }
 }
 
-/// Reads neighbouring points, `base` elements further on. Neighbours in memory become a view of it.
+/// Reads neighbouring points, `base` elements further on. Neighbours in memory become a view of it, and points outside the
+/// tensor one value.
 unsafe fn load_moved(buffer: Buffer, address: &Address, line: Span, base: i64, out: *mut u8) -> View {
     let len = line.width;
-    if let Some((first, stride)) = address.single(line.start, len) {
-        let first = first + base;
-        let end = first + (len as i64 - 1) * stride;
-        if (stride == 0 || stride == 1) && first >= 0 && end < buffer.len as i64 {
-            let start = buffer.start.wrapping_add(first as usize * buffer.size);
-            return View { start, is_scalar: stride == 0 };
+    match address.stretch(line.start, len) {
+        Some(Stretch::Elements { first, stride }) => {
+            let first = first + base;
+            let end = first + (len as i64 - 1) * stride;
+            if (stride == 0 || stride == 1) && first >= 0 && end < buffer.len as i64 {
+                let start = buffer.start.wrapping_add(first as usize * buffer.size);
+                return View { start, is_scalar: stride == 0 };
+            }
         }
+        Some(Stretch::Fill(fill)) => {
+            // SAFETY: the caller's.
+            unsafe { with_size!(buffer.size, T => out.cast::<T>().write(T::from_literal(&fill))) };
+            return View { start: out, is_scalar: true };
+        }
+        None => {}
     }
     // SAFETY: the caller's.
     unsafe { with_size!(buffer.size, T => read::<T>(buffer, address, line, base, slice_mut(out, len))) };

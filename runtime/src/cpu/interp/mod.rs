@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod compile;
+mod flat;
 mod frame;
 mod generate;
 mod load;
@@ -22,7 +23,7 @@ pub use check::AssertionRecord;
 pub use compile::compile;
 pub use compile::parts::{checks_only, plain_store, stores_only, value_only};
 pub use frame::Frame;
-pub use program::{Arg, Dest, Inst, Layout, Op, Pass, Program, Sharing, Spread};
+pub use program::{Arg, Dest, Inst, Layout, Op, Pass, Program, Sharing, Spread, Superinstruction};
 pub use reduce::Accumulators;
 pub use scalar::cast;
 pub use span::Span;

@@ -1,7 +1,8 @@
 //! Stores to operands.
 
 use super::super::loops::Operand;
-use super::address::{Address, Stretch};
+use super::address::Address;
+use super::flat::Stretch;
 use super::span::Span;
 use super::view::{Buffer, copy, slice_mut};
 

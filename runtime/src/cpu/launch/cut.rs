@@ -3,8 +3,10 @@
 //! A group is a number of whole rows that one worker runs from the first pass to the last, block after block. A chunk is a
 //! number of groups. The groups of a few long rows are cut into parts.
 
-use super::super::interp::{Dest, Inst, Op, Program, Span, Spread};
+use super::super::interp::{Dest, Inst, Op, Program, Span, Spread, Superinstruction};
+use super::super::loops::has_affine_loop;
 use engine_core::fusion::{Class, Domain, FusedBody};
+use engine_core::ir::Scalar;
 
 /// The longest rows that stay in scratch from pass to pass.
 const RESIDENT: usize = 16384;
@@ -14,8 +16,16 @@ const LONG_BLOCK: usize = 4096;
 const SHORT_ROW: usize = 256;
 /// The points of a block of short rows.
 const SHARED_BLOCK: usize = 2048;
+/// The most points of a chunk, unless there are many chunks.
+const CHUNK: usize = 16384;
 /// The least points of a chunk.
-pub(super) const CHUNK: usize = 16384;
+const LEAST_CHUNK: usize = 2048;
+/// The work of a chunk, in points times simple loops over them: several times the cost of starting it.
+const CHUNK_WORK: usize = 3 * CHUNK;
+/// The duration of a slow function's loop, next to that of a simple one.
+const SLOW: usize = 4;
+/// The most chunks that are worth their start.
+const MOST_CHUNKS: usize = 256;
 /// The points of a part of a row.
 const PART: usize = 65536;
 /// The bytes of L2 cache that a block of a map takes with all its operands. Long blocks spread the cost of an instruction
@@ -30,6 +40,23 @@ pub fn map_block(program: &Program) -> usize {
     let n_touched = program.n_slots + program.passes[0].element.iter().filter(touches).count();
     let block = BLOCK_BYTES / (n_touched.max(1) * program.widest);
     (block / 256 * 256).clamp(1024, 8192)
+}
+
+/// The points of a chunk, so that it has enough work but leaves some to other workers.
+pub fn chunk_points(program: &Program, n_points: usize) -> usize {
+    let work: usize = program.passes.iter().flat_map(|pass| &pass.element).map(work).sum();
+    let most = (CHUNK_WORK / work.max(1)).clamp(LEAST_CHUNK, CHUNK);
+    most.max(n_points / MOST_CHUNKS)
+}
+
+/// The approximate duration of an instruction's loop.
+fn work(inst: &Inst) -> usize {
+    match &inst.op {
+        Op::Super(Superinstruction::Pair { .. }) => 1,
+        Op::Super(_) | Op::Random(_) => SLOW,
+        Op::Scalar { op: Scalar::Unary(op), .. } if has_affine_loop(*op) => SLOW,
+        _ => 1,
+    }
 }
 
 /// How the points of a domain become blocks.
@@ -53,6 +80,8 @@ pub struct Cut {
     step: usize,
     /// The points of each row in a part.
     part: usize,
+    /// The points of a chunk.
+    chunk: usize,
 }
 
 impl Cut {
@@ -76,13 +105,14 @@ impl Cut {
         let part = PART.div_ceil(group).next_multiple_of(step);
         let part = if n_groups < 8 && row > 2 * part { part } else { row };
         let spread = if step == 1 { Spread::Along } else { Spread::Whole };
-        Cut { is_map: false, spread, outer, lines: inner, row, inner, group, step, part }
+        Cut { is_map: false, spread, outer, lines: inner, row, inner, group, step, part, chunk: CHUNK }
     }
 
     /// Independent points in blocks.
     fn points(n: usize, block: usize) -> Cut {
         let spread = Spread::One;
-        Cut { is_map: true, spread, outer: 1, lines: n, row: 1, inner: 1, group: block, step: 1, part: 1 }
+        let [row, inner, step, part] = [1; 4];
+        Cut { is_map: true, spread, outer: 1, lines: n, row, inner, group: block, step, part, chunk: CHUNK }
     }
 
     /// Rows of neighbouring points.
@@ -97,7 +127,8 @@ impl Cut {
         let group = if part < row { 1 } else { group };
         let step = if row <= RESIDENT { row } else { LONG_BLOCK };
         let spread = if shares && group > 1 { Spread::Each } else { Spread::One };
-        Cut { is_map: false, spread, outer: 1, lines: n_rows, row, inner: 1, group, step, part }
+        let [outer, inner, chunk] = [1, 1, CHUNK];
+        Cut { is_map: false, spread, outer, lines: n_rows, row, inner, group, step, part, chunk }
     }
 
     /// Small bundles of rows, several to a block.
@@ -105,12 +136,23 @@ impl Cut {
         let group = (SHARED_BLOCK / (row * inner).max(1)).clamp(1, outer.max(1)) * inner.max(1);
         let (lines, step) = (outer * inner, row.max(1));
         let spread = if row == 1 { Spread::Along } else { Spread::Whole };
-        Cut { is_map: false, spread, outer: 1, lines, row, inner, group, step, part: row }
+        let (part, chunk) = (row, CHUNK);
+        Cut { is_map: false, spread, outer: 1, lines, row, inner, group, step, part, chunk }
     }
 
-    /// Fits the blocks of a map to the cache.
+    /// Fits chunks to the work of a program, and the blocks of a map to the cache.
     pub fn for_program(self, program: &Program) -> Cut {
-        if self.is_map { Cut::points(self.lines, map_block(program)) } else { self }
+        let n_points = self.outer * self.lines * self.row;
+        let chunk = chunk_points(program, n_points);
+        if !self.is_map {
+            return Cut { chunk, ..self };
+        }
+        // Two workers share a few chunks evenly. Small kernels are cut as well, because each worker has its share of their
+        // operands in its cache.
+        let n_chunks = n_points.div_ceil(chunk);
+        let n_chunks = if n_points < 2 * LEAST_CHUNK { 1 } else { n_chunks.next_multiple_of(2) };
+        let chunk = n_points.div_ceil(n_chunks).max(1).next_multiple_of(256);
+        Cut { chunk, ..Cut::points(self.lines, map_block(program).min(chunk)) }
     }
 
     /// Whether rows run across the runs of a block, not along them.
@@ -132,10 +174,7 @@ impl Cut {
     }
 
     pub fn groups_per_chunk(&self) -> usize {
-        let points = self.group * self.row;
-        // Large kernels have enough chunks even if each is larger.
-        let chunk = if self.n_groups() * points > 64 * PART { PART } else { CHUNK };
-        chunk.div_ceil(points.max(1))
+        self.chunk.div_ceil((self.group * self.row).max(1))
     }
 
     pub fn n_parts(&self) -> usize {

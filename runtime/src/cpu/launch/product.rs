@@ -58,8 +58,12 @@ impl Product {
     pub fn new(body: &MatmulBody, sharing: &[Sharing]) -> Result<Product, DeviceError> {
         let (m, n, k) = (body.m, body.n, body.k);
         let dtype = body.dtype.accumulator();
+        let uneven = body.uneven[1].as_deref().map(|axes| Offsets::new(body.rhs.offset, axes));
         // A short contraction spends its time in the epilogue, which is fastest on whole rows.
-        let tiles = Tiles::new(m, n, k, n <= 256 && k < 64);
+        let tiles = match uneven.as_ref().and_then(Offsets::windows) {
+            Some(windows) if windows.are_direct(m) => Tiles::direct(m, n, k),
+            _ => Tiles::new(m, n, k, n <= 256 && k < 64),
+        };
         let (_, columns) = tiles.largest();
         let spread = if columns >= LONG_ROW { Spread::One } else { Spread::Each };
         let layout = Layout { spread, is_resident: true, is_contiguous: columns == n, sharing };
@@ -69,7 +73,6 @@ impl Product {
             false => Some([Memory::new(4 * body.batch * m * k)?, Memory::new(4 * body.batch * k * n)?]),
         };
         let uniforms = Memory::new(8 * epilogue.n_uniforms)?;
-        let uneven = body.uneven[1].as_deref().map(|axes| Offsets::new(body.rhs.offset, axes));
         Ok(Product { body: body.clone(), dtype, tiles, epilogue, uniforms, wide, uneven })
     }
 

@@ -5,7 +5,7 @@ use super::super::interp::{Layout, Program, ScratchSize, Sharing, Span, Spread, 
 use super::super::memory::Memory;
 use super::super::pool::Pool;
 use super::call::{Call, KernelLaunch};
-use super::cut::CHUNK;
+use super::cut::chunk_points;
 use super::scratch::{LaunchSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::codegen::with_registers;
@@ -98,7 +98,8 @@ impl SectionLaunch {
             bounds.windows(2).map(|pair| section(pair[0]..pair[1])).collect::<Result<Vec<_>, _>>()?;
         let mut launch = SectionLaunch { axis, sections, chunks: vec![] };
         let chunks = launch.sections.iter().enumerate().flat_map(|(i, section)| {
-            let step = (CHUNK / launch.width(section)).max(1);
+            let width = launch.width(section);
+            let step = (chunk_points(&section.program, n_rows * width) / width).max(1);
             (0..n_rows).step_by(step).map(move |row| (i, row..(row + step).min(n_rows)))
         });
         launch.chunks = chunks.collect();

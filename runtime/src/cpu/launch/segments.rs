@@ -4,7 +4,7 @@ use super::super::interp::{Buffer, Frame, Layout, Program, ScratchSize, Sharing,
 use super::super::memory::Memory;
 use super::super::pool::Pool;
 use super::call::{Call, KernelLaunch};
-use super::cut::{CHUNK, map_block};
+use super::cut::{chunk_points, map_block};
 use super::scratch::{LaunchSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::fusion::{Segment, SegmentedBody};
@@ -13,6 +13,8 @@ use engine_core::fusion::{Segment, SegmentedBody};
 pub struct SegmentLaunch {
     program: Program,
     block: usize,
+    /// The points of a chunk.
+    chunk: usize,
     segments: Vec<Segment>,
     /// The memory of each segment and slot.
     buffers: Vec<Buffer>,
@@ -44,7 +46,7 @@ impl KernelLaunch for SegmentLaunch {
                 let _flushed = call.flushed();
                 let (segment, begin) = this.chunks[chunk];
                 let frame = this.frame(segment, call);
-                let end = (begin + CHUNK).min(this.segments[segment].points);
+                let end = (begin + this.chunk).min(this.segments[segment].points);
                 for start in (begin..end).step_by(this.block) {
                     let span = Span::line(start, this.block.min(end - start));
                     worker.has_next = start + this.block < end;
@@ -67,13 +69,15 @@ impl SegmentLaunch {
         let layout =
             Layout { spread: Spread::One, is_resident: true, is_contiguous: true, sharing: &sharing };
         let program = compile(body, layout);
-        let block = map_block(&program);
+        let chunk = chunk_points(&program, segments.iter().map(|segment| segment.points).sum());
+        let block = map_block(&program).min(chunk);
         let chunks = segments.iter().enumerate();
         let chunks =
-            chunks.flat_map(|(i, segment)| (0..segment.points).step_by(CHUNK).map(move |start| (i, start)));
+            chunks.flat_map(|(i, segment)| (0..segment.points).step_by(chunk).map(move |start| (i, start)));
         let uniforms = Memory::new(segments.len() * 8 * program.n_uniforms)?;
         Ok(SegmentLaunch {
             block,
+            chunk,
             segments: segments.to_vec(),
             buffers: vec![Buffer::UNBOUND; segments.len() * n_slots],
             n_slots,

@@ -26,6 +26,8 @@ pub unsafe trait Lanes: Copy {
     unsafe fn load_even(from: *const Self::Scalar) -> Self;
     /// The lanes of both in turn: the first halves, then the second ones.
     unsafe fn interleave(self, b: Self) -> (Self, Self);
+    /// The lanes of `tail` from one on, of which there are `N` at most, and its own before.
+    unsafe fn with_tail(self, tail: Self, lane: usize) -> Self;
     /// Writes `N` scalars.
     unsafe fn store(self, to: *mut Self::Scalar);
     /// `self · b + c`.
@@ -84,6 +86,10 @@ macro_rules! array_lanes {
                 (std::array::from_fn(lane), std::array::from_fn(|i| lane($n + i)))
             }
             #[inline(always)]
+            unsafe fn with_tail(self, tail: Self, lane: usize) -> Self {
+                std::array::from_fn(|i| if i < lane { self[i] } else { tail[i] })
+            }
+            #[inline(always)]
             unsafe fn store(self, to: *mut $scalar) {
                 // SAFETY: the caller's.
                 unsafe { to.cast::<Self>().write_unaligned(self) }
@@ -110,10 +116,14 @@ mod x86 {
     use super::Lanes;
     use std::arch::x86_64::*;
 
+    /// Masks of the lanes from one on: the vector that begins so many places before the middle.
+    static LANES_FROM_8: [i32; 16] = [0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1];
+    static LANES_FROM_4: [i64; 8] = [0, 0, 0, 0, -1, -1, -1, -1];
+
     macro_rules! x86_lanes {
         ($($vector:ident of $n:literal $scalar:ident, $rows:literal rows:
             $splat:ident $load:ident $store:ident $mul_add:ident $plus:ident $minus:ident $times:ident $over:ident
-            $max:ident $min:ident $keep_nan:expr, $even:expr, $interleave:expr;)*) => { $(
+            $max:ident $min:ident $keep_nan:expr, $even:expr, $interleave:expr, $with_tail:expr;)*) => { $(
             // SAFETY: thin names for single instructions.
             unsafe impl Lanes for $vector {
                 type Scalar = $scalar;
@@ -138,6 +148,11 @@ mod x86 {
                 unsafe fn interleave(self, b: Self) -> (Self, Self) {
                     // SAFETY: as above.
                     unsafe { $interleave(self, b) }
+                }
+                #[inline(always)]
+                unsafe fn with_tail(self, tail: Self, lane: usize) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $with_tail(self, tail, lane) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $scalar) {
@@ -170,7 +185,8 @@ mod x86 {
             |a, b| {
                 let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
                 (_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high))
-            };
+            },
+            |a, tail, lane| _mm256_blendv_ps(a, tail, _mm256_loadu_ps(LANES_FROM_8.as_ptr().add(8 - lane).cast()));
         __m256d of 4 f64, 6 rows: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_add_pd
             _mm256_sub_pd _mm256_mul_pd _mm256_div_pd _mm256_max_pd _mm256_min_pd
             |a, picked| _mm256_blendv_pd(picked, a, _mm256_cmp_pd::<_CMP_UNORD_Q>(a, a)),
@@ -178,7 +194,8 @@ mod x86 {
             |a, b| {
                 let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
                 (_mm256_permute2f128_pd::<0x20>(low, high), _mm256_permute2f128_pd::<0x31>(low, high))
-            };
+            },
+            |a, tail, lane| _mm256_blendv_pd(a, tail, _mm256_loadu_pd(LANES_FROM_4.as_ptr().add(4 - lane).cast()));
         __m512 of 16 f32, 8 rows: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_add_ps
             _mm512_sub_ps _mm512_mul_ps _mm512_div_ps _mm512_max_ps _mm512_min_ps
             |a, picked| _mm512_mask_mov_ps(picked, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a), a),
@@ -188,7 +205,8 @@ mod x86 {
                 let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
                 let high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
                 (_mm512_permutex2var_ps(a, low, b), _mm512_permutex2var_ps(a, high, b))
-            };
+            },
+            |a, tail, lane| _mm512_mask_mov_ps(a, (u32::MAX << lane) as u16, tail);
         __m512d of 8 f64, 8 rows: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_add_pd
             _mm512_sub_pd _mm512_mul_pd _mm512_div_pd _mm512_max_pd _mm512_min_pd
             |a, picked| _mm512_mask_mov_pd(picked, _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(a, a), a),
@@ -197,7 +215,8 @@ mod x86 {
                 let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
                 let high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
                 (_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b))
-            };
+            },
+            |a, tail, lane| _mm512_mask_mov_pd(a, (u32::MAX << lane) as u8, tail);
     }
 }
 
@@ -213,7 +232,7 @@ mod tests {
         #[inline(always)]
         fn run<I: Isa>(self) -> usize {
             let n = <T::Vector<I> as Lanes>::N;
-            assert!(self.0.len() >= 2 * n && self.1.len() >= 3 * n);
+            assert!(self.0.len() >= 2 * n && self.1.len() >= (4 + n) * n);
             // SAFETY: the slices are as long as the vectors, which belong to the instruction set.
             unsafe {
                 let (from, to) = (self.0.as_ptr(), self.1.as_mut_ptr());
@@ -221,6 +240,10 @@ mod tests {
                 let (low, high) = T::Vector::<I>::load(from).interleave(T::Vector::<I>::load(from.add(n)));
                 low.store(to.add(n));
                 high.store(to.add(2 * n));
+                for lane in 0..=n {
+                    let (own, tail) = (T::Vector::<I>::load(from), T::Vector::<I>::load(from.add(n)));
+                    own.with_tail(tail, lane).store(to.add((3 + lane) * n));
+                }
             }
             n
         }
@@ -229,11 +252,13 @@ mod tests {
     fn assert_moved<T: Float + From<u8> + PartialEq + std::fmt::Debug>() {
         let numbers: Vec<T> = (0..32u8).map(T::from).collect();
         for level in Level::available() {
-            let mut moved = vec![T::default(); 48];
+            let mut moved = vec![T::default(); 20 * 16];
             let n = dispatch_on(level, Moves(&numbers, &mut moved));
             let even = (0..n).map(|i| numbers[2 * i]);
             let in_turn = (0..n).flat_map(|i| [numbers[i], numbers[n + i]]);
-            assert_eq!(moved[..3 * n], even.chain(in_turn).collect::<Vec<_>>()[..], "{level:?}");
+            let tails = (0..=n).flat_map(|lane| (0..n).map(move |i| if i < lane { i } else { n + i }));
+            let all = even.chain(in_turn).chain(tails.map(|i| numbers[i]));
+            assert_eq!(moved[..(4 + n) * n], all.collect::<Vec<_>>()[..], "{level:?}");
         }
     }
 

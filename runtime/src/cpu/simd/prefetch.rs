@@ -4,7 +4,7 @@
 pub const CHUNK: usize = 64;
 
 /// Bytes of a cache line, which one request loads.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 
 /// The most stretches that one loop requests.
 const MOST: usize = 4;
@@ -73,7 +73,7 @@ pub fn read_ahead<T>(elements: &[T]) {
 }
 
 #[inline(always)]
-fn request(address: usize) {
+pub fn request(address: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which may name any address.
     unsafe {

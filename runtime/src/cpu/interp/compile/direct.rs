@@ -33,7 +33,11 @@ fn direct_target(insts: &[Inst], at: usize, n_points: usize, sharing: &[Sharing]
         return None;
     }
     let maker = insts.iter().position(|inst| inst.reg == *value)?;
-    let computes = matches!(insts[maker].op, Op::Scalar { .. } | Op::Random(_) | Op::Coord(_) | Op::Super(_));
+    let computes = match insts[maker].op {
+        Op::Scalar { .. } | Op::Random(_) | Op::Coord(_) | Op::Super(_) => true,
+        Op::Load { .. } => sharing[*operand] == Sharing::Alone,
+        _ => false,
+    };
     let is_free = match sharing[*operand] {
         Sharing::Alone => true,
         Sharing::InPlace(read) => is_read_before(insts, read, maker, n_points),
