@@ -20,7 +20,7 @@ mod words;
 use exceptions::{CIRCLES, LONG_FILES, LONG_FUNCTIONS, OLD_WORDS};
 use expect_test::expect_file;
 use imports::{Crate, circles};
-use source::{documents, functions, sources};
+use source::{documents, functions, root, sources};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use words::{hits, hits_of_source};
@@ -137,6 +137,21 @@ fn prose_has_no_banned_words() {
         add(&path, hits(&text, 1));
     }
     check_prefixes("OLD_WORDS", &found, OLD_WORDS);
+}
+
+/// Documents name files of code between backquotes.
+#[test]
+fn files_that_documents_name_exist() {
+    let folders = ["engine/", "onnx/", "runtime/", "plugins/", "src/", "tests/", "examples/"];
+    let mut missing = Vec::new();
+    for (path, text) in documents() {
+        let quoted = text.split('`').skip(1).step_by(2).filter(|name| !name.contains([' ', '*', '\n']));
+        let files = quoted
+            .filter(|name| name.ends_with(".rs") && folders.iter().any(|folder| name.starts_with(folder)));
+        missing
+            .extend(files.filter(|file| !root().join(file).is_file()).map(|file| format!("{path}: {file}")));
+    }
+    assert_eq!(missing, Vec::<String>::new());
 }
 
 /// The crates of the project, without their tests.

@@ -91,7 +91,7 @@ pub struct Library {
     pub most_own_flops: usize,
 }
 
-/// Limits of the kernels of a device. The default has none, as on the CPU.
+/// Limits of the kernels of a device. The default is the CPU's, which are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelLimits {
     /// Most queries that share the keys of an attention kernel; for more, two matmuls are faster.
@@ -127,18 +127,23 @@ pub enum RowFolds {
     Blocks,
 }
 
+impl KernelLimits {
+    /// As on the CPU, whose kernels take any attention and any row reduction.
+    pub const CPU: KernelLimits = KernelLimits {
+        most_queries: usize::MAX,
+        most_keys: usize::MAX,
+        attention_in_f64: true,
+        most_rows_checked: 0,
+        row_folds: RowFolds::Any,
+        most_operands: MAX_OPERANDS,
+        uneven_matrices: true,
+        convolutions: false,
+    };
+}
+
 impl Default for KernelLimits {
     fn default() -> KernelLimits {
-        KernelLimits {
-            most_queries: usize::MAX,
-            most_keys: usize::MAX,
-            attention_in_f64: true,
-            most_rows_checked: 0,
-            row_folds: RowFolds::Any,
-            most_operands: MAX_OPERANDS,
-            uneven_matrices: true,
-            convolutions: false,
-        }
+        KernelLimits::CPU
     }
 }
 
@@ -259,7 +264,7 @@ impl DeviceModel {
         ..DeviceModel::WEBGPU
     };
 
-    /// The CPU: its kernels take any attention and any row reduction.
+    /// The CPU.
     pub const CPU: DeviceModel = DeviceModel {
         has_i64: true,
         has_f64: true,
@@ -269,16 +274,7 @@ impl DeviceModel {
         most_tensor_bytes: u64::MAX,
         most_resident_bytes: u64::MAX,
         counts_trips: true,
-        kernels: KernelLimits {
-            most_queries: usize::MAX,
-            most_keys: usize::MAX,
-            attention_in_f64: true,
-            most_rows_checked: 0,
-            row_folds: RowFolds::Any,
-            most_operands: MAX_OPERANDS,
-            uneven_matrices: true,
-            convolutions: false,
-        },
+        kernels: KernelLimits::CPU,
         ..DeviceModel::WEBGPU
     };
 

@@ -88,8 +88,8 @@ fn needed(name: &'static str, rewrite: Native, example: (&'static str, &'static 
 
 /// All rules in the order in which they are tried. The inputs of examples are
 ///
-/// - `x` and `y`: f32[4, 8], `c`: bool[4, 8], `v`: f32[8];
-/// - `i`: i32[4, 1], `u`: f32[4, 1], `t`: f32[2, 3, 4], `l`: f32[131072].
+/// - `x` and `y`: `f32[4, 8]`, `c`: `bool[4, 8]`, `v`: `f32[8]`;
+/// - `i`: `i32[4, 1]`, `u`: `f32[4, 1]`, `t`: `f32[2, 3, 4]`, `l`: `f32[131072]`.
 pub fn rules() -> Vec<Rule> {
     [scalar_rules(), structure_rules()].into_iter().flatten().collect()
 }

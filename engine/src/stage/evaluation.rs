@@ -33,7 +33,7 @@ impl StageKind for Evaluation {
 /// One step of evaluation on some rows of a split, as they lie. `scope` tells the sums of several evaluations apart.
 ///
 /// # Errors
-/// As for [`training`].
+/// As for [`super::training()`].
 pub fn evaluation(
     pipeline: &Pipeline,
     scope: &str,

@@ -38,7 +38,7 @@ impl StageKind for RunStage {
 /// One step of a `Run` stage from the pipeline's plain inputs.
 ///
 /// # Errors
-/// As for [`inference`], and if there is no gradient that the stage asks for.
+/// As for [`super::inference()`], and if there is no gradient that the stage asks for.
 pub fn running(pipeline: &Pipeline, stage: &RunStage, registry: &Registry) -> Result<Graph, StageIssue> {
     let shown: Vec<_> = stage.outputs.iter().chain(&stage.gradients).cloned().collect();
     expect_distinct(&Wanted {

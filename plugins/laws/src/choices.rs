@@ -10,8 +10,8 @@ use crate::draws::{OPTIONS, Part, normal, parts, unit};
 /// Items that users chose: the fields `user`, `item` and `true_rank`, `i32[rows]`.
 ///
 /// A row is a user, each equally likely, and an item. User u chooses item i with the probability `softmax_i(p_u·q_i + b_i)`.
-/// The vectors p and q have [`RANK`] normal elements, with deviations 1 and [`ITEM_DEVIATION`]; the deviation of b is
-/// [`BIAS_DEVIATION`]. Rows do not depend on each other, so a user may choose an item again.
+/// The vectors p and q have `RANK` normal elements, with deviations 1 and `ITEM_DEVIATION`; the deviation of b is
+/// `BIAS_DEVIATION`. Rows do not depend on each other, so a user may choose an item again.
 ///
 /// `true_rank` is the rank of the item, counted from 1, among all items by the probabilities of the user. The best
 /// ranking that a model can learn has it.

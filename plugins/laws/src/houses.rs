@@ -18,7 +18,7 @@ use crate::draws::{OPTIONS, Part, normal, others, parts, unit};
 ///
 /// `city · area^0.95 · (1 - 0.3·min(age, 80)/80) · exp(-0.03·distance) · heating`
 ///
-/// The logarithm of the noise is normal with deviation [`NOISE`]. Some cells of `area`, `year` and `heating` are empty. The
+/// The logarithm of the noise is normal with deviation `NOISE`. Some cells of `area`, `year` and `heating` are empty. The
 /// year of an old house is missing more often, so a gap says something about the price.
 pub struct Houses;
 

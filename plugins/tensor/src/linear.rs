@@ -5,8 +5,8 @@ use crate::matmul::{expect_matrix, product_type};
 use engine_core::ir::{Attrs, Builder, Contract, Value};
 use engine_core::op::{AttrSpec, Lowering, OpForm, checked};
 
-/// `act(x · w + bias)` for x […, in], w [in, out] (or [out, in] if transposed) and bias [out]. The activation is the op
-/// with that name.
+/// `act(x · w + bias)` for `x […, in]`, `w [in, out]` (or `[out, in]` if transposed) and `bias [out]`. The activation is the
+/// op with that name.
 pub fn linear() -> OpForm {
     OpForm::new("linear", "Applies a linear layer: a matrix product, a bias and an activation.")
         .rounds_operands()

@@ -165,6 +165,13 @@ impl<G: Gpu> Located<G::Memory> for LaunchMemory<'_, G> {
     }
 }
 
+/// Whether a place of a launch holds the step number.
+#[cfg(feature = "wgpu")]
+pub fn is_step_number(plan: &Plan, launch: usize, place: Place) -> bool {
+    let Place::Operand { operand, .. } = place else { return false };
+    plan.buffers[plan.launches[launch].buffers[operand]].place == Home::Input(InputKind::Step)
+}
+
 /// The name of the largest workspace, for errors.
 fn name_of_workspace(plan: &Plan, workspaces: &Workspaces) -> String {
     let launches = plan.launches.iter().zip(&workspaces.launches);

@@ -1,10 +1,14 @@
 //! The interface between the executor of plans and the queues of GPUs.
 
 use super::api::{Gpu, GpuProgram};
+#[cfg(feature = "wgpu")]
+use super::api::{GpuMemory, Located};
 use super::plan_memory::PlanMemory;
 use crate::device::{Arrival, DeviceError, RunError};
 use engine_core::fusion::{Operand, Use};
 use engine_core::plan::{Place, Plan};
+#[cfg(feature = "wgpu")]
+use engine_core::program;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,6 +46,32 @@ impl<G: Gpu> Launches<G> {
         let written = ranges(&|operand| operand.usage == Use::Write);
         let integers = ranges(&|operand| operand.usage == Use::Read && !operand.ty.dtype.is_float());
         !integers.iter().any(|read| written.iter().any(|to| to.start < read.end && read.start < to.end))
+    }
+
+    /// Whether kernels record failed assertions.
+    #[cfg(feature = "wgpu")]
+    pub fn has_checks(&self) -> bool {
+        !self.plan.assertions.is_empty()
+    }
+
+    /// Whether a trip has ended its loop, by the truth value of a launch or by a failed assertion. Waits for the trip.
+    ///
+    /// # Errors
+    /// If the GPU fails.
+    #[cfg(feature = "wgpu")]
+    pub fn has_ended(
+        &self,
+        step: usize,
+        (launch, until): (usize, program::Place),
+    ) -> Result<bool, DeviceError> {
+        let memory = self.memory.launch(launch, step);
+        let part = memory.part(until);
+        let (mut ended, mut failed) = ([0], [0; 4]);
+        part.memory.read(part.offset, &mut ended)?;
+        if self.has_checks() {
+            self.memory.error_flag().read(0, &mut failed)?;
+        }
+        Ok(ended != [0] || failed != [0; 4])
     }
 }
 

@@ -66,6 +66,19 @@ impl<K: Send + Sync> KernelCache<K> {
         });
         Ok(kernels.collect())
     }
+
+    /// As [`KernelCache::load`], for one source.
+    ///
+    /// # Errors
+    /// Those of `compile`.
+    pub fn load_one(
+        &self,
+        owner: &str,
+        source: Source,
+        compile: impl Fn(&str, &Source) -> Result<K, DeviceError> + Sync,
+    ) -> Result<Arc<K>, DeviceError> {
+        Ok(self.load(&[(owner.to_string(), source)], compile)?.remove(0))
+    }
 }
 
 /// The error of a kernel whose compiler panicked.

@@ -1,7 +1,8 @@
-//! The length of queue submissions. Drivers reset a GPU that works on one submission for too long: Windows after 2 s, Linux
-//! on AMD after 10 s. The measured time of earlier steps keeps each submission well below that.
+//! The length of queue submissions, and of measurements, each of which is one. Drivers reset a GPU that works on one
+//! submission for too long: Windows after 2 s, Linux on AMD after 10 s. The measured time of earlier steps keeps each
+//! submission well below that.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 /// The largest number of steps in a submission, so that the host encodes one submission while the GPU executes another.
@@ -13,6 +14,11 @@ const UNTIMED_PARTS: usize = 16;
 /// The factor by which the parts of a long step exceed the least number. Parts have equal numbers of dispatches, but unequal
 /// times.
 const SPARE_PARTS: f64 = 4.0;
+
+/// The least length of a measurement in seconds. The overhead at its ends is long compared with a short kernel.
+const LEAST_SECONDS: f64 = 300e-6;
+/// The repetitions of a measurement, unless they exceed the length of a submission.
+const REPETITIONS: RangeInclusive<usize> = 4..=64;
 
 /// The steps that are submitted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +60,17 @@ impl Portion {
 }
 
 /// How many times work of this length fits into a submission.
-pub fn fitting(time: Duration) -> u64 {
+fn fitting(time: Duration) -> u64 {
     let n = LONGEST.as_nanos() / time.as_nanos().max(1);
     u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// The repetitions in a measurement of work that takes about `seconds`. One more runs before them.
+pub fn n_repetitions(seconds: f64) -> usize {
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let most = usize::try_from(fitting(time)).unwrap_or(usize::MAX).saturating_sub(1);
+    let n_repetitions = (LEAST_SECONDS / seconds.max(1e-9)) as usize;
+    n_repetitions.clamp(*REPETITIONS.start(), *REPETITIONS.end()).min(most.max(1))
 }
 
 #[cfg(test)]
@@ -118,5 +132,11 @@ mod tests {
         assert_eq!(portions(Some(1.0), 3), [1; 3]);
         assert_eq!(portions(None, 1), [1]);
         assert_eq!(portions(Some(100e-6), 0), [0; 0]);
+    }
+
+    #[test]
+    fn long_kernels_are_measured_by_few_repetitions() {
+        let of = [0.0, 1e-6, 40e-6, 1e-3, 70e-3, 3.0, f64::INFINITY].map(n_repetitions);
+        assert_eq!(of, [64, 64, 7, 4, 2, 1, 1]);
     }
 }

@@ -1,6 +1,8 @@
 //! Kernels as WGSL, by CubeCL.
 
-use super::source::Source;
+use super::api::GpuState;
+use super::source::{Source, panicked};
+use crate::device::DeviceError;
 use crate::panics::caught;
 use cubecl_core::WgpuCompilationOptions;
 use cubecl_core::ir::AddressType;
@@ -11,6 +13,8 @@ use cubecl_wgpu::WgslCompiler;
 use engine_core::codegen::{CodegenError, KernelSpec, with_declarations_in_order};
 use engine_core::device_model::DeviceModel;
 use engine_core::fusion::Kernel;
+use engine_core::program::matrix_units::Block;
+use engine_core::program::{MatmulCall, matrix_units_wgsl};
 
 /// The WGSL of a kernel's launches for a typical desktop GPU. Needs no GPU.
 ///
@@ -50,6 +54,44 @@ pub fn source(fused: &KernelSpec) -> Result<Source, CodegenError> {
         maps: vec![],
         threads: [0; 3],
     })
+}
+
+/// As [`source`], checked against the limits of a GPU, which need not be those of the kernel's target. `owner` names the
+/// kernel in errors.
+///
+/// # Errors
+/// If the kernel exceeds a limit, or uses an operation that the GPU or the compiler lacks.
+pub fn source_within_limits<K>(
+    gpu: &GpuState<K>,
+    owner: &str,
+    fused: &KernelSpec,
+) -> Result<Source, DeviceError> {
+    let GpuState { name, model, .. } = gpu;
+    // CubeCL panics on types that WGSL lacks, which a plugin's function may use.
+    let made = caught(|| source(fused)).map_err(|message| panicked(owner, &message, ""))?;
+    let source = made.map_err(|error| DeviceError::not_emitted(name, owner, &error))?;
+    // The error flag and its counter are buffers beside the tensors.
+    let (n_buffers, most_buffers) = (source.n_buffers, model.most_tensors.saturating_add(2));
+    if n_buffers > most_buffers {
+        let reason = format!(
+            "it reads and writes {n_buffers} tensors, and at most {most_buffers} can be bound at once"
+        );
+        return Err(DeviceError::unsupported(name, owner, reason));
+    }
+    let (shared, most_shared) = (source.shared_bytes, model.shared_bytes);
+    if shared > most_shared {
+        let reason = format!("its threads share {shared} bytes, and there are {most_shared} for a block");
+        return Err(DeviceError::unsupported(name, owner, reason));
+    }
+    Ok(source)
+}
+
+/// A matmul on matrix units with its grid, if WGSL has one for the call.
+pub fn matmul(block: &Block, call: &MatmulCall) -> Option<(Source, [usize; 3])> {
+    let (text, shared_bytes) = matrix_units_wgsl::text(block, call)?;
+    let entry = matrix_units_wgsl::ENTRY.to_string();
+    let source = Source { text, entry, n_buffers: 3, shared_bytes, ..Source::default() };
+    Some((source, block.grid([call.batch, call.m, call.n])))
 }
 
 /// The text with WGSL's functions for packed halves. Kernel definitions cannot name them, and bitcast a word to two `f32`

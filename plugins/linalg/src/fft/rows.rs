@@ -7,7 +7,7 @@ use engine_core::op::{AttrSpec, GpuForm, Grad, KernelForm, Lower, OpForm, TypeIs
 use std::sync::Arc;
 
 /// `y[k] = Σⱼ x[j]·e^(∓2πi·jk/n)` for each row of n complex numbers, by mixed radices: n has no prime factor above
-/// [`LARGEST_PRIME`]. With `inverse`, the exponent is positive; neither direction divides. The gradient is the other
+/// `LARGEST_PRIME`. With `inverse`, the exponent is positive; neither direction divides. The gradient is the other
 /// direction.
 pub fn fft_rows() -> OpForm {
     OpForm::new(

@@ -40,11 +40,39 @@ struct Pair {
     ahead: Prefetch,
 }
 
-/// Binds `$T` to the type of an operation.
-macro_rules! with_operation {
-    ($operation:expr, $T:ident => $body:expr) => {
+impl Kernel for Pair {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let pair = self.ordered();
         match_type!(
-            $operation, $T => $body,
+            pair.first, F => pair.run_with::<I::F32, F>(),
+            Arithmetic::Add => Add,
+            Arithmetic::Sub => Sub,
+            Arithmetic::Mul => Mul,
+            Arithmetic::Div => Div,
+            Arithmetic::Max => Max,
+            Arithmetic::Min => Min;
+            other => engine_core::bug!("`{other:?}` first")
+        );
+    }
+}
+
+impl Pair {
+    /// The pair with the operands of its first operation in order. Fewer loops are compiled so.
+    #[inline(always)]
+    fn ordered(mut self) -> Pair {
+        if let (Arithmetic::SubFrom | Arithmetic::DivInto, Some(first)) = (self.first, self.first.flipped()) {
+            self.first = first;
+            self.args.swap(0, 1);
+        }
+        self
+    }
+
+    #[inline(always)]
+    fn run_with<V: Lanes<Scalar = f32>, F: Operation>(self) {
+        match_type!(
+            self.second, S => self.run_as::<V, F, S>(),
             Arithmetic::Add => Add,
             Arithmetic::Sub => Sub,
             Arithmetic::SubFrom => SubFrom,
@@ -53,15 +81,7 @@ macro_rules! with_operation {
             Arithmetic::DivInto => DivInto,
             Arithmetic::Max => Max,
             Arithmetic::Min => Min
-        )
-    };
-}
-
-impl Kernel for Pair {
-    type Output = ();
-    #[inline(always)]
-    fn run<I: Isa>(self) {
-        with_operation!(self.first, F => with_operation!(self.second, S => self.run_as::<I::F32, F, S>()));
+        );
     }
 }
 
@@ -78,11 +98,9 @@ const WIDEST: usize = 16;
 impl Pair {
     #[inline(always)]
     fn run_as<V: Lanes<Scalar = f32>, F: Operation, S: Operation>(self) {
-        let Aligned([a, b, c]) = &mut Aligned([[0f32; WIDEST]; 3]);
-        let streams = [(self.args[0], a), (self.args[1], b), (self.args[2], c)].map(|(source, repeated)| {
-            // SAFETY: the caller's of `pair`: at least one value, unless the length is 0.
-            unsafe { Stream::of(source, repeated, self.len) }
-        });
+        let Aligned(repeated) = &mut Aligned([[0f32; WIDEST]; 3]);
+        // SAFETY: the caller's of `pair`: at least one value, unless the length is 0.
+        let streams = unsafe { streams(self.args, repeated, self.len) };
         let n_whole = self.len / V::N * V::N;
         // SAFETY: the caller's of `pair`; vectors stay inside, and each is read before its place is written.
         unsafe {
@@ -100,7 +118,7 @@ impl Pair {
             }
             if at < self.len {
                 let rest = self.len - at;
-                let parts = streams.each_ref().map(|stream| stream.rest::<V>(at, rest));
+                let parts = [streams[0].rest(at, rest), streams[1].rest(at, rest), streams[2].rest(at, rest)];
                 let mut last = [0f32; WIDEST];
                 then::<V, F, S>(parts).store(last.as_mut_ptr());
                 std::ptr::copy_nonoverlapping(last.as_ptr(), self.out.add(at), rest);
@@ -117,8 +135,17 @@ unsafe fn then<V: Lanes, F: Operation, S: Operation>([a, b, c]: [V; 3]) -> V {
     unsafe { S::apply(F::apply(a, b), c) }
 }
 
+/// The streams of all sources. A function of its own is compiled once for all loops.
+///
+/// # Safety
+/// Each source must have a value, unless the length is 0.
+unsafe fn streams(args: [Source; 3], repeated: &mut [[f32; WIDEST]; 3], len: usize) -> [Stream<'_>; 3] {
+    let [a, b, c] = repeated;
+    // SAFETY: the caller's.
+    unsafe { [Stream::of(args[0], a, len), Stream::of(args[1], b, len), Stream::of(args[2], c, len)] }
+}
+
 impl Stream<'_> {
-    #[inline(always)]
     unsafe fn of(source: Source, repeated: &mut [f32; WIDEST], len: usize) -> Stream<'_> {
         if !source.is_scalar {
             return Stream { start: source.start, step: 1, repeated };

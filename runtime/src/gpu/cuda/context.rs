@@ -1,11 +1,12 @@
 //! A GPU with its CUDA context.
 
-use super::compile::{self, Architecture, Compiler, Function, Known};
+use super::compile::{Compiler, Function};
 use super::cublaslt::Library;
 use super::cudnn::Cudnn;
 use super::error::{failed, free_bytes};
 use super::graph::exclude_captures;
 use super::libraries;
+use super::nvrtc::{self, Architecture, Known};
 use crate::autotune::Tuner;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;
@@ -30,9 +31,9 @@ pub struct Context {
     /// The compiler of kernels.
     pub compiler: Compiler,
     /// The library of matmuls.
-    pub library: Library,
+    pub library: Arc<Library>,
     /// The library of convolutions, if it is installed.
-    pub cudnn: Option<Cudnn>,
+    pub cudnn: Option<Arc<Cudnn>>,
     /// The stream of synchronous copies between host and device.
     copies: Arc<CudaStream>,
     cuda: Arc<CudaContext>,
@@ -58,8 +59,8 @@ impl Context {
         let n_processors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let name = format!("{} ({n_processors} multiprocessors)", cuda.name().map_err(driver_error)?);
         let compiler = Compiler::new(libraries.compiler, known, capability, driver)?;
-        let library = Library::new(libraries.products)?;
-        let cudnn = Cudnn::new(libraries.convolutions);
+        let library = Arc::new(Library::new(libraries.products)?);
+        let cudnn = Cudnn::new(libraries.convolutions).map(Arc::new);
         let memory_bytes = cuda.total_mem().map_err(driver_error)? as u64;
         let most_shared_bytes =
             attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
@@ -68,7 +69,7 @@ impl Context {
         Ok(Arc::new(Context {
             ordinal,
             state: GpuState {
-                tuner: Tuner::new(format!("{} {name}", versions(&library, cudnn.as_ref()))),
+                tuner: Tuner::new(format!("{} {name}", versions(&library, cudnn.as_deref()))),
                 name,
                 model,
                 memory_bytes,
@@ -116,8 +117,11 @@ impl Context {
             ("driver supports CUDA".to_string(), version_text(self.driver)),
             ("NVRTC".to_string(), compiler_text(&self.compiler)),
             ("cuBLASLt".to_string(), self.library.version_text()),
-            ("cuDNN".to_string(), self.cudnn.as_ref().map_or(NO_CUDNN.to_string(), Cudnn::version_text)),
-            ("headers of the toolkit".to_string(), compile::headers_text()),
+            (
+                "cuDNN".to_string(),
+                self.cudnn.as_ref().map_or(NO_CUDNN.to_string(), |cudnn| cudnn.version_text()),
+            ),
+            ("headers of the toolkit".to_string(), nvrtc::headers_text()),
         ];
         if let Some(free) = self.enter().ok().and_then(|()| free_bytes()) {
             details.push(("free memory".to_string(), format!("{} MiB", free >> 20)));
@@ -137,13 +141,13 @@ fn versions(library: &Library, cudnn: Option<&Cudnn>) -> String {
 
 /// The version of NVRTC, and its target architecture where that is not the GPU's own.
 fn compiler_text(compiler: &Compiler) -> String {
-    let version = compile::version_text(compiler.version);
+    let version = nvrtc::version_text(compiler.version);
     let Architecture { capability, is_virtual } = compiler.architecture;
     match is_virtual {
         false => version,
         true => format!(
             "{version}, which does not know this GPU: it compiles for {}, and the driver from there",
-            compile::version_text(capability)
+            nvrtc::version_text(capability)
         ),
     }
 }

@@ -6,20 +6,13 @@ use super::error::failed;
 use super::stop::Stop;
 use crate::device::DeviceError;
 use crate::gpu::api::Gpu;
+use crate::gpu::graph_loops::{Division, GraphLoop, MOST_STARTS};
 use crate::gpu::prepared::{PreparedStep, Work};
 use crate::gpu::source::Source;
 use cudarc::driver::result::{self, DriverError, launch_kernel};
 use cudarc::driver::sys::{self, CUdeviceptr, CUgraph, CUgraphNode, CUstream};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-
-/// The largest number of launches of a loop that are captured one by one, as a graph of several steps has at most. Not
-/// measured; a WHILE node takes 4.4 us a trip with a body of one small kernel (H200).
-const MOST_STARTS: usize = 1000;
-
-/// The least number of launches in the body of a WHILE node whose number of trips is known. The 4.4 us of the node (H200)
-/// are then a small part of the 0.6 us or more that each launch takes (docs/decisions/052-device-loops.md).
-const BODY_STARTS: usize = 96;
 
 /// What the end of a body needs.
 pub struct Trips {
@@ -44,33 +37,6 @@ pub struct Ends {
 /// A trip that is enqueued on a stream, by its place among those that are enqueued at once.
 type Trip<'t> = &'t dyn Fn(CUstream, usize) -> Result<(), DeviceError>;
 
-/// The trips of a node.
-#[derive(Clone, Copy, Debug)]
-struct Division {
-    /// Trips that are captured before the node.
-    before: usize,
-    /// Trips in the body of the node.
-    of_body: usize,
-}
-
-impl Division {
-    /// Divides the trips of a loop of `n_starts` launches. The end of a loop that may end early is read after each trip.
-    fn new(n_starts: usize, trips: usize, may_end: bool) -> Division {
-        let starts_of_trip = (n_starts / trips.max(1)).max(1);
-        let of_body = if may_end { 1 } else { BODY_STARTS.div_ceil(starts_of_trip).min(trips.max(1)) };
-        Division { before: trips % of_body, of_body }
-    }
-}
-
-/// Whether a loop is a node in graphs.
-fn is_node(work: &Work) -> bool {
-    matches!(work, Work::Loop { until: Some(_), .. }) || work.n_starts() > MOST_STARTS
-}
-
-fn has_loops(steps: &[PreparedStep]) -> bool {
-    steps.iter().any(|step| matches!(step.work, Work::Loop { .. }))
-}
-
 impl Trips {
     /// The kernel that counts trips and ends bodies, if a step is a loop.
     pub fn of(
@@ -78,13 +44,13 @@ impl Trips {
         steps: &[PreparedStep],
         stop: &Arc<Stop>,
     ) -> Result<Option<Trips>, DeviceError> {
-        if !has_loops(steps) {
+        if !steps.iter().any(|step| matches!(step.work, Work::Loop { .. })) {
             return Ok(None);
         }
         let [text, entry] = [GO_ON, "go_on"].map(str::to_string);
-        let sources = [("loop".to_string(), Source { text, entry, ..Source::default() })];
-        let loaded = context.state.kernels.load(&sources, |owner, source| context.compile(owner, source));
-        let go_on = loaded?.remove(0);
+        let source = Source { text, entry, ..Source::default() };
+        let compile = |owner: &str, source: &Source| context.compile(owner, source);
+        let go_on = context.state.kernels.load_one("loop", source, compile)?;
         Ok(Some(Trips { context: Arc::clone(context), go_on, stop: Arc::clone(stop) }))
     }
 
@@ -97,12 +63,11 @@ impl Trips {
         trip: Trip,
     ) -> Result<(), DeviceError> {
         let trips = trips.unwrap_or_else(|| engine_core::bug!("a loop that nothing counts"));
-        if !is_node(work) {
+        let GraphLoop::Node(Division { before, of_body }) = GraphLoop::new(work, ends.trips) else {
             // Trips without launches have no numbers.
             trips.count(ends, SET, ends.trips.clamp(1, MOST_STARTS), stream)?;
             return (0..ends.trips).try_for_each(|number| trip(stream, number));
-        }
-        let Division { before, of_body } = Division::new(work.n_starts(), ends.trips, ends.until != 0);
+        };
         let handle = capture_of(stream)?.map_or(Ok(0), |captured| trips.condition(captured.graph))?;
         // The condition is set before the node, because a loop within a body starts anew in each trip.
         let start = Ends { until: 0, ..ends };
@@ -147,7 +112,7 @@ impl Trips {
         let begun = unsafe { sys::cuStreamBeginCaptureToGraph(stream, body, no_nodes, no_edges, 0, mode) };
         begun.result().map_err(driver_error)?;
         let trips = (0..of_body).try_for_each(|number| trip(stream, number));
-        let queued = trips.and_then(|()| self.end_body(handle, ends, of_body, stream));
+        let queued = trips.and_then(|()| self.go_on(handle, ends, (of_body as i32, of_body), stream));
         let mut ended: CUgraph = std::ptr::null_mut();
         // SAFETY: the capture has begun above.
         let end = unsafe { sys::cuStreamEndCapture(stream, &mut ended) };
@@ -201,11 +166,7 @@ impl Trips {
         self.go_on(0, ends, (more, n), stream)
     }
 
-    /// Enqueues the kernel that counts the trips of a body and decides whether it runs again.
-    fn end_body(&self, handle: u64, ends: Ends, of_body: usize, stream: CUstream) -> Result<(), DeviceError> {
-        self.go_on(handle, ends, (of_body as i32, of_body), stream)
-    }
-
+    /// Enqueues the kernel that also decides whether the body of a node runs again.
     fn go_on(
         &self,
         handle: u64,
@@ -299,40 +260,3 @@ extern "C" __global__ void go_on(
     cudaGraphSetConditional(handle, goes_on ? 1u : 0u);
 }
 "#;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The trips that a launch of the graph runs, as `GO_ON` counts them.
-    fn run(division: Division, trips: usize) -> usize {
-        let mut number = division.before;
-        loop {
-            number += division.of_body;
-            if number >= trips {
-                return number;
-            }
-        }
-    }
-
-    #[test]
-    fn a_node_and_the_trips_before_it_are_all_trips() {
-        for starts_of_trip in [1, 2, 7, 17, 95, 96, 97, 5000] {
-            for trips in (1..=300).chain([1000, 2000, 99_991, 100_000]) {
-                let division = Division::new(starts_of_trip * trips, trips, false);
-                assert_eq!(run(division, trips), trips, "{division:?} of {trips}");
-                let starts = starts_of_trip * division.of_body;
-                let is_large = starts >= BODY_STARTS || division.of_body == trips;
-                assert!(is_large && starts < BODY_STARTS + starts_of_trip, "{division:?} of {trips}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_end_of_a_loop_is_read_after_each_trip() {
-        for trips in [1, 6, 300] {
-            let Division { before, of_body } = Division::new(3 * trips, trips, true);
-            assert_eq!((before, of_body), (0, 1));
-        }
-    }
-}

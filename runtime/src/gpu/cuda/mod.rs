@@ -3,28 +3,28 @@
 //! Opening a device opens the three libraries (the driver, NVRTC, cuBLASLt), and cuDNN if it is installed. A process that opens no CUDA device runs
 //! without them. The modules, from the lowest layer to the highest:
 //!
-//! - `libraries` opens NVIDIA's libraries, `context` owns the CUDA context, `memory` owns allocations.
-//! - `compile` turns CUDA C++ into loaded kernels, `cublaslt` and `cudnn` hold the libraries' handles, `error` words the driver's errors.
-//! - `event`, `streams` and `graph` wrap events, the streams of a plan and graph capture.
-//! - `clock` times work, `descriptor` describes the library's matmuls, `algorithm` times their algorithms, `product` chooses.
-//!   `convolution` does all of that for convolutions.
-//! - `tensor_map` encodes tensor maps. `steps` enqueues programs, `queue` runs the steps of a plan, `staging` copies rows from
-//!   pinned memory.
+//! - `error` words the driver's errors. `event` and `graph` wrap events and graph capture.
+//! - `libraries` opens NVIDIA's libraries. `nvrtc`, `cublaslt` and `cudnn` are these libraries, `library_call` the
+//!   interface of the last two.
+//! - `compile` turns CUDA C++ into loaded kernels, `context` owns the CUDA context, `memory` owns allocations.
+//! - `streams` are those of a plan, `clock` times work.
+//! - `trial` times algorithms of libraries, and `product` chooses one for a call.
+//! - `tensor_map` encodes tensor maps. `stop` cancels loops, `loops` enqueues them, `steps` enqueues programs.
+//! - `queue` runs the steps of a plan, `staging` copies rows from pinned memory.
 
-mod algorithm;
 mod clock;
 mod compile;
 mod context;
-mod convolution;
 mod cublaslt;
 mod cudnn;
-mod descriptor;
 mod error;
 mod event;
 mod graph;
 mod libraries;
+mod library_call;
 mod loops;
 mod memory;
+mod nvrtc;
 mod product;
 mod queue;
 mod staging;
@@ -32,6 +32,7 @@ mod steps;
 mod stop;
 mod streams;
 mod tensor_map;
+mod trial;
 
 #[cfg(test)]
 mod tests;
@@ -41,11 +42,12 @@ use super::api::{Gpu, GpuProgram, GpuState, Located, Matmul};
 use super::queue::PlanGpu;
 use super::source::Source;
 use crate::device::{DeviceError, DeviceKind, Staging};
-use compile::{Function, Known};
+use compile::Function;
 use context::Context;
 use engine_core::codegen::KernelSpec;
 use engine_core::program::{Capability, MatmulCall};
 use memory::CudaMemory;
+use nvrtc::Known;
 use product::Product;
 use queue::CudaQueue;
 use staging::CudaStaging;

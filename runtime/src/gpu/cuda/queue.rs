@@ -285,8 +285,8 @@ impl Drop for CudaQueue {
 /// The kernel that numbers steps.
 fn number_steps(context: &Context) -> Result<Arc<Function>, DeviceError> {
     let [text, entry] = [NUMBER_STEPS, "number_steps"].map(str::to_string);
-    let sources = [("step".to_string(), Source { text, entry, ..Source::default() })];
-    Ok(context.state.kernels.load(&sources, |owner, source| context.compile(owner, source))?.remove(0))
+    let source = Source { text, entry, ..Source::default() };
+    context.state.kernels.load_one("step", source, |owner, source| context.compile(owner, source))
 }
 
 /// Writes the numbers of the following steps, or adds to them.

@@ -2,9 +2,9 @@
 
 use super::compile::Function;
 use super::context::Context;
-use super::descriptor::MatmulAddresses;
 use super::error::failed;
 use super::event::Event;
+use super::library_call::CallAddresses;
 use super::loops::{Ends, Trips};
 use super::memory::CudaMemory;
 use super::stop::Stop;
@@ -12,6 +12,7 @@ use super::streams::{PlanStream, record, wait};
 use super::tensor_map;
 use crate::device::DeviceError;
 use crate::gpu::api::{GpuProgram, Located, MemoryPart};
+use crate::gpu::events::Events;
 use crate::gpu::prepared::{PreparedStep, Work};
 use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -38,7 +39,7 @@ impl StepEvents {
         stop: &Arc<Stop>,
     ) -> Result<StepEvents, DeviceError> {
         let waits: Vec<&[usize]> = steps.iter().map(|step| &*step.waits).collect();
-        let (done, n_events) = events(&waits);
+        let Events { done, n_events } = Events::new(&waits);
         let event = |_| Event::new().map_err(|error| failed("making an event", &error));
         Ok(StepEvents {
             done,
@@ -47,9 +48,7 @@ impl StepEvents {
             trips: Trips::of(context, steps, stop)?,
         })
     }
-}
 
-impl StepEvents {
     /// Whether a step is a loop.
     pub fn has_loops(&self) -> bool {
         self.trips.is_some()
@@ -104,7 +103,7 @@ fn start(
             launch(&program.kernels[*kernel], stream, pointers, *grid, info)
         }
         Work::Product { product, factors, result, bias } => {
-            let addresses = MatmulAddresses {
+            let addresses = CallAddresses {
                 // cuBLASLt computes the transposed product in column-major order, so the right factor comes first.
                 factors: [factors[1], factors[0]].map(at),
                 result: at(*result),
@@ -158,55 +157,4 @@ fn launch(
     let launched =
         unsafe { launch_kernel(function.handle, grid, (x, y, z), shared_bytes, stream, &mut arguments) };
     launched.map_err(|error| failed(&format!("starting a `{}` kernel", function.entry), &error))
-}
-
-/// From the waits of each step: the event of its end, and the number of events. An event is reused after all steps that
-/// wait for it are enqueued.
-fn events(waits: &[&[usize]]) -> (Vec<Option<usize>>, usize) {
-    let n_steps = waits.len();
-    let mut last_wait = vec![None; n_steps];
-    for (number, waits) in waits.iter().enumerate() {
-        waits.iter().for_each(|&wait| last_wait[wait] = Some(number));
-    }
-    let (mut done, mut free, mut n_events) = (vec![None; n_steps], vec![], 0);
-    let mut in_use: Vec<(usize, usize)> = vec![];
-    for number in 0..n_steps {
-        // A step records its event after its own waits.
-        let (over, rest): (Vec<_>, Vec<_>) = in_use.into_iter().partition(|&(last, _)| last <= number);
-        free.extend(over.into_iter().map(|(_, event)| event));
-        in_use = rest;
-        if let Some(last) = last_wait[number] {
-            let event = free.pop().unwrap_or_else(|| {
-                n_events += 1;
-                n_events - 1
-            });
-            done[number] = Some(event);
-            in_use.push((last, event));
-        }
-    }
-    (done, n_events)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_is_reused_after_all_its_waits_are_enqueued() {
-        // Alternating products and folds: each product waits for the fold before the previous one.
-        let waits = |number: usize| match number {
-            0 | 2 => vec![],
-            number if number % 2 == 1 => vec![number - 1],
-            number => vec![number - 3],
-        };
-        let waits: Vec<Vec<usize>> = (0..40).map(waits).collect();
-        let (done, n_events) = events(&waits.iter().map(|waits| &**waits).collect::<Vec<_>>());
-        assert!(n_events <= 4, "{n_events}");
-        for (number, waits) in waits.iter().enumerate() {
-            for &wait in waits {
-                let again = done[wait + 1..number].contains(&done[wait]);
-                assert!(!again, "step {wait} and a later one share an event that step {number} waits for");
-            }
-        }
-    }
 }

@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used)]
 //! Tests without a GPU: NVRTC compiles the generated texts. `tests/gpu.rs` of the root package tests results on a GPU.
 
-use super::compile::{compile, version};
 use super::libraries::open_beside;
 use super::loops::GO_ON;
+use super::nvrtc::{compile, version};
 use engine_core::codegen::{KernelSpec, ResultTile};
 use engine_core::device_model::DeviceModel;
 use engine_core::fusion::{Kernel, KernelBody, fuse};

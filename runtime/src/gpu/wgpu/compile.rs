@@ -1,41 +1,10 @@
 //! From texts of kernels to pipelines.
 
 use super::context::Context;
-use super::pipeline::Pipeline;
+use super::pipeline_cache::Pipeline;
 use crate::device::DeviceError;
-use crate::gpu::source::{Source, panicked};
-use crate::gpu::wgsl;
-use crate::panics::caught;
-use engine_core::codegen::KernelSpec;
+use crate::gpu::source::Source;
 use std::borrow::Cow;
-
-/// The text of a kernel, checked against the limits of the GPU.
-///
-/// # Errors
-/// If the kernel exceeds a limit, or uses an operation that the GPU or the compiler lacks.
-pub fn source(context: &Context, owner: &str, fused: &KernelSpec) -> Result<Source, DeviceError> {
-    let unsupported = |reason: String| DeviceError::unsupported(&context.state.name, owner, reason);
-    // CubeCL panics on types that WGSL lacks, which a plugin's function may use.
-    let made = caught(|| wgsl::source(fused)).map_err(|message| panicked(owner, &message, ""))?;
-    let source = made.map_err(|error| DeviceError::not_emitted(&context.state.name, owner, &error))?;
-    let limits = &context.limits;
-    // One binding is for the scalars.
-    let most_buffers = limits.max_storage_buffers_per_shader_stage as usize - 1;
-    if source.n_buffers > most_buffers {
-        let n_buffers = source.n_buffers;
-        return Err(unsupported(format!(
-            "it reads and writes {n_buffers} tensors, and at most {most_buffers} can be bound at once"
-        )));
-    }
-    let most_shared = limits.max_compute_workgroup_storage_size as usize;
-    if source.shared_bytes > most_shared {
-        let shared = source.shared_bytes;
-        return Err(unsupported(format!(
-            "its threads share {shared} bytes, and there are {most_shared} for a block"
-        )));
-    }
-    Ok(source)
-}
 
 /// Compiles a kernel; `owner` names it in errors.
 pub fn pipeline(context: &Context, owner: &str, source: &Source) -> Result<Pipeline, DeviceError> {

@@ -1,8 +1,7 @@
 //! An open GPU, with its pending errors.
 
 use super::errors::{checked, refusal};
-use super::pipeline::Pipeline;
-use super::pipeline_cache::PipelineFiles;
+use super::pipeline_cache::{Pipeline, PipelineFiles};
 use crate::autotune::Tuner;
 use crate::cache::DiskCache;
 use crate::device::DeviceError;

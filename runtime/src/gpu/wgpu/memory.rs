@@ -92,11 +92,6 @@ impl WgpuMemory {
         &self.buffer
     }
 
-    /// The binding of all its bytes.
-    pub fn entry(&self, binding: u32) -> wgpu::BindGroupEntry<'_> {
-        wgpu::BindGroupEntry { binding, resource: self.buffer.as_entire_binding() }
-    }
-
     /// Copies whole words from the host.
     fn send(&self, offset: usize, words: &[u8]) -> Result<(), DeviceError> {
         let mut start = offset;

@@ -3,7 +3,7 @@
 //! CubeCL compiles kernels but does not execute them. Its client allocates memory at each launch, whereas a plan has one
 //! arena, and a step is a list of dispatches with fixed bind groups. The modules, from the lowest layer to the highest:
 //!
-//! - `adapter` finds GPUs, `errors` catches errors of calls, `pipeline` and `pipeline_cache` hold compiled kernels.
+//! - `adapter` finds GPUs, `errors` catches errors of calls, `pipeline_cache` holds compiled kernels.
 //! - `context` owns an open GPU, `memory` owns its buffers, `compile` turns texts of kernels into pipelines.
 //! - `probe` tests behaviour that WGSL does not guarantee, and `open` opens a GPU with its model.
 //! - `dispatch` binds the arguments of kernels.
@@ -18,7 +18,6 @@ mod dispatch;
 mod errors;
 mod memory;
 mod open;
-mod pipeline;
 mod pipeline_cache;
 mod probe;
 mod queue;
@@ -32,18 +31,17 @@ use super::api::{Gpu, GpuProgram, GpuState, Located, Matmul};
 use super::prepared::Work;
 use super::queue::PlanGpu;
 use super::source::Source;
+use super::wgsl;
 pub use super::wgsl::{text, texts};
 use crate::device::{DeviceError, DeviceKind};
 pub use adapter::Adapter;
 use context::Context;
 use engine_core::codegen::KernelSpec;
 use engine_core::plan::ALIGNMENT;
-use engine_core::program::matrix_units_wgsl;
 use engine_core::program::{Capability, MatmulCall, Multiplier, Place};
 use memory::WgpuMemory;
 use open::{Request, open};
-use pipeline::Pipeline;
-use pipeline_cache::PipelineFiles;
+use pipeline_cache::{Pipeline, PipelineFiles};
 use queue::WgpuQueue;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -108,7 +106,7 @@ impl Gpu for Context {
     }
 
     fn source(&self, owner: &str, kernel: &KernelSpec) -> Result<Source, DeviceError> {
-        compile::source(self, owner, kernel)
+        wgsl::source_within_limits(&self.state, owner, kernel)
     }
 
     fn compile(&self, owner: &str, source: &Source) -> Result<Pipeline, DeviceError> {
@@ -117,19 +115,7 @@ impl Gpu for Context {
 
     fn matmul(self: &Arc<Self>, call: &MatmulCall) -> Result<Option<Matmul<Infallible>>, DeviceError> {
         let Multiplier::MatrixUnits(block) = call.multiplier else { return Ok(None) };
-        let grid = block.grid([call.batch, call.m, call.n]);
-        let made = matrix_units_wgsl::text(&block, call);
-        Ok(made.map(|(text, shared_bytes)| {
-            let source = Source {
-                text,
-                entry: matrix_units_wgsl::ENTRY.to_string(),
-                n_buffers: 3,
-                maps: vec![],
-                shared_bytes,
-                ..Source::default()
-            };
-            Matmul::Kernel(source, grid)
-        }))
+        Ok(wgsl::matmul(&block, call).map(|(source, grid)| Matmul::Kernel(source, grid)))
     }
 
     fn capability(self: &Arc<Self>, call: &MatmulCall) -> Result<Capability, DeviceError> {

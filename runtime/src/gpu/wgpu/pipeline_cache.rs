@@ -1,8 +1,14 @@
-//! Pipeline caches of drivers, stored on disk under the same rules as CUDA's machine code.
+//! Compiled kernels, and pipeline caches of drivers, stored on disk under the same rules as CUDA's machine code.
 
 use super::errors::checked;
 use crate::cache::DiskCache;
 use wgpu::{Features, PipelineCache, PipelineCacheDescriptor};
+
+/// A compiled kernel, with the layout of its bind groups.
+pub struct Pipeline {
+    pub pipeline: wgpu::ComputePipeline,
+    pub layout: wgpu::BindGroupLayout,
+}
 
 /// The cache files of one GPU and driver.
 pub struct PipelineFiles {

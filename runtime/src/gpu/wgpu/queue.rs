@@ -1,17 +1,18 @@
 //! The steps of a plan through wgpu: lists of dispatches, submitted in portions.
 
 use super::context::Context;
-use super::dispatch::{Dispatches, HostLoop};
+use super::dispatch::Dispatches;
 use super::memory::Staging;
 use super::timestamps::{MOST_PASSES, Timestamps};
 use crate::device::{DeviceError, RunError};
-use crate::gpu::api::{GpuMemory, GpuProgram, Located};
+use crate::gpu::api::{GpuMemory, GpuProgram};
+use crate::gpu::kernel_list::HostLoop;
+use crate::gpu::plan_memory::is_step_number;
 use crate::gpu::queue::{Launches, Queue};
 use crate::gpu::submission::{MOST_STEPS, Portion};
 use engine_core::codegen::ASSERTION_WORDS;
-use engine_core::ir::InputKind;
-use engine_core::plan::{ALIGNMENT, Place as Home, Plan};
-use engine_core::program::Place;
+use engine_core::plan::{ALIGNMENT, Plan};
+use std::array;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,17 +43,10 @@ impl Queue<Context> for WgpuQueue {
         programs: &[GpuProgram<Context>],
     ) -> Result<WgpuQueue, DeviceError> {
         let dispatches = Dispatches::new(context, &programs.iter().collect::<Vec<_>>())?;
-        let is_step = |launch: usize, place: &Place| match *place {
-            Place::Operand { operand, .. } => {
-                let buffer = plan.launches[launch].buffers[operand];
-                plan.buffers[buffer].place == Home::Input(InputKind::Step)
-            }
-            _ => false,
-        };
-        let is_numbered = dispatches
-            .all
-            .iter()
-            .map(|dispatch| dispatch.arguments.iter().any(|place| is_step(dispatch.launch, place)));
+        let is_numbered =
+            dispatches.list.all.iter().map(|kernel| {
+                kernel.arguments.iter().any(|&place| is_step_number(plan, kernel.launch, place))
+            });
         Ok(WgpuQueue {
             context: Arc::clone(context),
             is_numbered: is_numbered.collect(),
@@ -112,18 +106,18 @@ impl Queue<Context> for WgpuQueue {
 
 impl WgpuQueue {
     fn make_groups(&mut self, launches: &Launches<Context>) -> Result<(), DeviceError> {
-        if self.groups.len() == self.dispatches.all.len() {
+        if self.groups.len() == self.dispatches.list.all.len() {
             return Ok(());
         }
         let of_dispatch = |number: usize| {
             let n_steps = if self.is_numbered[number] { MOST_STEPS as usize } else { 1 };
-            let launch = self.dispatches.all[number].launch;
+            let launch = self.dispatches.list.all[number].launch;
             let group =
                 |step| self.dispatches.bind(&self.context, number, &launches.memory.launch(launch, step));
             (0..n_steps).map(group).collect()
         };
         let not_bound = |message: String| DeviceError::Failed(format!("binding buffers: {message}"));
-        let all = || (0..self.dispatches.all.len()).map(of_dispatch).collect();
+        let all = || (0..self.dispatches.list.all.len()).map(of_dispatch).collect();
         self.groups = self.context.make(0, not_bound, all)?;
         Ok(())
     }
@@ -148,7 +142,7 @@ impl WgpuQueue {
     /// Encodes a dispatch in step `step` of a submission.
     fn dispatch(&self, pass: &mut wgpu::ComputePass, number: usize, step: usize) {
         let groups = &self.groups[number];
-        self.dispatches.all[number].encode(pass, &groups[step % groups.len()]);
+        self.dispatches.encode(pass, number, &groups[step % groups.len()]);
     }
 
     /// Runs steps, and records the mean time of a step.
@@ -177,11 +171,11 @@ impl WgpuQueue {
         portion: Portion,
         is_last: bool,
     ) -> Result<(), DeviceError> {
-        let n_dispatches = self.dispatches.order.len();
-        if !self.dispatches.loops.is_empty() {
+        let n_dispatches = self.dispatches.list.order.len();
+        if !self.dispatches.list.loops.is_empty() {
             return (0..portion.n_steps).try_for_each(|step| {
                 let is_last = is_last && step + 1 == portion.n_steps;
-                let whole = (0..n_dispatches, &self.dispatches.loops[..]);
+                let whole = (0..n_dispatches, &self.dispatches.list.loops[..]);
                 self.submit_with_loops(launches, step as usize, whole, is_last)
             });
         }
@@ -210,7 +204,7 @@ impl WgpuQueue {
             first = trip.end;
             for _ in 0..*trips {
                 self.submit_with_loops(launches, step, (trip.clone(), inner), false)?;
-                if self.is_cancelled() || until.map_or(Ok(false), |until| has_ended(launches, step, until))? {
+                if self.is_cancelled() || until.map_or(Ok(false), |until| launches.has_ended(step, until))? {
                     break;
                 }
             }
@@ -237,11 +231,11 @@ impl WgpuQueue {
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             for step in steps {
-                let order = &self.dispatches.order[part.clone()];
+                let order = &self.dispatches.list.order[part.clone()];
                 order.iter().for_each(|&number| self.dispatch(&mut pass, number as usize, step));
             }
         }
-        if is_last && has_checks(launches) {
+        if is_last && launches.has_checks() {
             self.error_flag.encode_copy(&mut encoder, launches.memory.error_flag().buffer(), 0);
         }
         self.context.queue.submit([encoder.finish()]);
@@ -250,16 +244,13 @@ impl WgpuQueue {
 
     /// Waits for all submissions, and reports a failed assertion from the copy of the error flag.
     fn finish(&mut self, launches: &Launches<Context>) -> Result<(), RunError> {
-        if !has_checks(launches) {
+        if !launches.has_checks() {
             return Ok(self.context.wait()?);
         }
         let mut bytes = [0; 4 * ASSERTION_WORDS];
         self.error_flag.read(&mut bytes)?;
-        let mut words = [0; ASSERTION_WORDS];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        launches.memory.outcome(&words)
+        let words = bytes.as_chunks().0;
+        launches.memory.outcome(&array::from_fn::<u32, ASSERTION_WORDS, _>(|i| u32::from_le_bytes(words[i])))
     }
 
     /// The time of each launch by timestamp queries.
@@ -275,7 +266,7 @@ impl WgpuQueue {
             let mut encoder = self.context.encoder();
             for launch in first..end {
                 let mut pass = timestamps.begin(&mut encoder, launch - first);
-                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
+                self.dispatches.list.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
             }
             seconds.extend(timestamps.submit(&self.context, encoder)?);
         }
@@ -291,7 +282,7 @@ impl WgpuQueue {
             let mut encoder = self.context.encoder();
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
+                self.dispatches.list.of_launch(launch).for_each(|number| self.dispatch(&mut pass, number, 0));
             }
             self.context.queue.submit([encoder.finish()]);
             self.context.wait()?;
@@ -299,30 +290,4 @@ impl WgpuQueue {
         }
         Ok(seconds)
     }
-
-    fn of_launch(&self, launch: usize) -> impl Iterator<Item = usize> {
-        let order = self.dispatches.order.iter().map(|&number| number as usize);
-        order.filter(move |&number| self.dispatches.all[number].launch == launch)
-    }
-}
-
-/// Whether the truth value of a loop says that it ends. Waits for the trip.
-fn has_ended(
-    launches: &Launches<Context>,
-    step: usize,
-    (launch, until): (usize, Place),
-) -> Result<bool, DeviceError> {
-    let memory = launches.memory.launch(launch, step);
-    let part = memory.part(until);
-    let mut ended = [0];
-    part.memory.read(part.offset, &mut ended)?;
-    let mut failed = [0; 4];
-    if has_checks(launches) {
-        launches.memory.error_flag().read(0, &mut failed)?;
-    }
-    Ok(ended != [0] || failed != [0; 4])
-}
-
-fn has_checks(launches: &Launches<Context>) -> bool {
-    !launches.plan.assertions.is_empty()
 }

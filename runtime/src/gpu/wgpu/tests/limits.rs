@@ -79,7 +79,7 @@ fn kernels_agree_with_few_workgroups_per_axis() {
         let programs = choose(&gpu.gpu, &plan).unwrap();
         let prepared = of_plan(&gpu.gpu, &plan, &programs, 1).unwrap();
         let dispatches = Dispatches::new(&gpu.gpu, &prepared.iter().collect::<Vec<_>>()).unwrap();
-        let grids: Vec<[u32; 3]> = dispatches.all.iter().map(|dispatch| dispatch.grid).collect();
+        let grids: Vec<[u32; 3]> = dispatches.list.all.iter().map(|dispatch| dispatch.grid).collect();
         assert!(grids.iter().any(|&[_, rows, layers]| rows > 1 && layers > 1), "{name}: {grids:?}");
         for (found, expected) in outputs(&gpu, &plan).iter().zip(&outputs(&cpu, &on_cpu)) {
             let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * (1.0 + b.abs());
@@ -196,7 +196,8 @@ fn a_kernel_beyond_the_workgroup_memory_is_named() {
     let kernel = matmul(DType::F32, [128, 128, 128]);
     let fused = KernelSpec::launches(&kernel, DeviceModel::WEBGPU).unwrap().remove(0);
     let shared = crate::gpu::wgsl::source(&fused).unwrap().shared_bytes;
-    let error = compile::source(&gpu.gpu, "product y", &fused).map(drop).unwrap_err().to_string();
+    let error =
+        wgsl::source_within_limits(&gpu.gpu.state, "product y", &fused).map(drop).unwrap_err().to_string();
     let name = &gpu.gpu.state.name;
     let message = format!(
         "{name} cannot run `product y`: its threads share {shared} bytes, and there are 1024 for a block"

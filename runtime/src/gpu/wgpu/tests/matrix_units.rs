@@ -29,7 +29,7 @@ fn matmuls_on_matrix_units_are_valid_wgsl() {
             multiplier: Multiplier::Library,
         };
         for block in BLOCKS {
-            let (text, shared_bytes) = matrix_units_wgsl::text(&block, &call).unwrap();
+            let (Source { text, shared_bytes, .. }, grid) = wgsl::matmul(&block, &call).unwrap();
             let options =
                 naga::front::wgsl::Options { parse_doc_comments: false, capabilities: Capabilities::all() };
             let module = naga::front::wgsl::Frontend::new_with_options(options).parse(&text);
@@ -38,7 +38,7 @@ fn matmuls_on_matrix_units_are_valid_wgsl() {
             let info = info.unwrap_or_else(|error| panic!("{}", error.emit_to_string(&text)));
             naga::back::spv::write_vec(&module, &info, &naga::back::spv::Options::default(), None).unwrap();
             assert!(shared_bytes <= 32 << 10);
-            assert_eq!(block.grid([3, 256, 128]), [128 / block.sides[1], 256 / block.sides[0], 3]);
+            assert_eq!(grid, [128 / block.sides[1], 256 / block.sides[0], 3]);
         }
     }
 }

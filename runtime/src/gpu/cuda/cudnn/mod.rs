@@ -1,4 +1,8 @@
-//! The handle of cuDNN, NVIDIA's library of convolutions, which need not be there.
+//! cuDNN, NVIDIA's library of convolutions, which need not be there: its handle, how it describes convolutions, and its
+//! algorithms.
+
+mod algorithm;
+mod descriptor;
 
 use super::error::no_room_for;
 use super::graph::exclude_captures;
@@ -6,6 +10,7 @@ use crate::device::DeviceError;
 use cudarc::cudnn::result::CudnnError;
 use cudarc::cudnn::sys;
 use cudarc::driver::sys::CUstream;
+pub use descriptor::Descriptor;
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock, PoisonError};
 

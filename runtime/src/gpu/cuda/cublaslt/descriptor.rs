@@ -1,7 +1,7 @@
 //! Matmuls as cuBLASLt describes them.
 
-use super::context::Context;
-use super::cublaslt::failed;
+use super::super::library_call::{CallAddresses, LIBRARY, LibraryCall};
+use super::{Library, failed};
 use crate::device::DeviceError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys::{
@@ -10,7 +10,6 @@ use cudarc::cublaslt::sys::{
     cublasLtReductionScheme_t, cudaDataType,
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use engine_core::device_model::DeviceModel;
 use engine_core::ir::DType;
 use engine_core::numerics::Precision;
 use engine_core::plan::ALIGNMENT;
@@ -22,7 +21,7 @@ use std::sync::Arc;
 
 /// A matmul as cuBLASLt describes it, without an algorithm.
 pub struct Descriptor {
-    context: Arc<Context>,
+    library: Arc<Library>,
     matmul: Matmul,
     layouts: [Layout; 3],
     /// The factors in the library's order.
@@ -35,21 +34,9 @@ pub struct Descriptor {
 // SAFETY: the handles have one owner, and the library permits their use by any thread.
 unsafe impl Send for Descriptor {}
 
-/// Addresses of the tensors of a matmul.
-#[derive(Clone, Copy, Debug)]
-pub struct MatmulAddresses {
-    /// Start of each factor's operand, before its offset.
-    pub factors: [CUdeviceptr; 2],
-    /// Start of the result.
-    pub result: CUdeviceptr,
-    /// Start of the bias, if there is one.
-    pub bias: Option<CUdeviceptr>,
-}
-
 impl Descriptor {
     /// The description of a call; `None` if the library has no form for its operands.
-    pub fn new(context: &Arc<Context>, call: &MatmulCall) -> Result<Option<Descriptor>, DeviceError> {
-        context.enter()?;
+    pub fn new(library: &Arc<Library>, call: &MatmulCall) -> Result<Option<Descriptor>, DeviceError> {
         let Some(factors) = call.matrices() else { return Ok(None) };
         let library_error = |error| failed("describing a matrix product", error);
         let matmul = Matmul::new(call, &factors).map_err(library_error)?;
@@ -60,7 +47,7 @@ impl Descriptor {
             Layout::new(result, [n, m], n as i64, batch, (m * n) as i64).map_err(library_error)?,
         ];
         Ok(Some(Descriptor {
-            context: Arc::clone(context),
+            library: Arc::clone(library),
             has_bias: call.epilogue.has_bias,
             is_double: call.dtype == DType::F64,
             matmul,
@@ -69,64 +56,7 @@ impl Descriptor {
             element_bytes: call.dtype.size() as i64,
         }))
     }
-
-    /// Enqueues the matmul, computed by an algorithm.
-    pub fn launch(
-        &self,
-        algorithm: &cublasLtMatmulAlgo_t,
-        addresses: MatmulAddresses,
-        workspace: &Range<CUdeviceptr>,
-        stream: CUstream,
-    ) -> Result<(), DeviceError> {
-        let (one, zero) = (1f64, 0f64);
-        let (one_single, zero_single) = (1f32, 0f32);
-        let [alpha, beta]: [*const c_void; 2] = match self.is_double {
-            true => [(&raw const one).cast(), (&raw const zero).cast()],
-            false => [(&raw const one_single).cast(), (&raw const zero_single).cast()],
-        };
-        let factor = |i: usize| {
-            let bytes = self.factors[i].offset * self.element_bytes;
-            addresses.factors[i].wrapping_add_signed(bytes) as *const c_void
-        };
-        let [first, second, result] = &self.layouts;
-        let target = addresses.result as *mut c_void;
-        // SAFETY: the tensors lie where the plan says, with the sizes and strides of the layouts; the scalars are read
-        // during the call.
-        let done = unsafe {
-            let biased = match addresses.bias.filter(|_| self.has_bias) {
-                Some(bias) => self.matmul.set(BIAS_POINTER, &bias),
-                None => Ok(()),
-            };
-            biased.and_then(|()| {
-                result::matmul(
-                    self.context.library.handle,
-                    self.matmul.0,
-                    alpha,
-                    beta,
-                    factor(0),
-                    first.0,
-                    factor(1),
-                    second.0,
-                    target,
-                    result.0,
-                    target,
-                    result.0,
-                    &raw const *algorithm,
-                    workspace.start as *mut c_void,
-                    (workspace.end - workspace.start) as usize,
-                    stream.cast(),
-                )
-            })
-        };
-        done.map_err(|error| failed("starting a matrix product", error))
-    }
 }
-
-/// The limits of the library on all devices.
-pub const LIBRARY: engine_core::device_model::Library = match DeviceModel::H200.library {
-    Some(library) => library,
-    None => panic!("CUDA without a library"),
-};
 
 const BIAS_POINTER: cublasLtMatmulDescAttributes_t =
     cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
@@ -144,7 +74,6 @@ impl Descriptor {
     /// The algorithms that the library proposes. Its heuristic sorts them by estimated time.
     pub fn proposed(&self, dtype: DType) -> Result<Vec<cublasLtMatmulAlgo_t>, DeviceError> {
         let Descriptor { matmul, layouts: [first, second, result], .. } = self;
-        let library = &self.context.library;
         let [first_alignment, second_alignment] =
             self.factors.map(|factor| alignment(&factor, self.element_bytes));
         use cublasLtMatmulPreferenceAttributes_t as Attribute;
@@ -174,7 +103,7 @@ impl Descriptor {
                 })
                 .map_err(library_error)?;
             sys::cublasLtMatmulAlgoGetHeuristic(
-                library.handle,
+                self.library.handle,
                 matmul.0,
                 first.0,
                 second.0,
@@ -199,16 +128,18 @@ impl Descriptor {
         let usable = found.filter(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
         Ok(usable.map(|result| result.algo).collect())
     }
+}
 
-    /// Whether the library accepts an algorithm within the size of its workspace.
-    pub fn accepts(&self, algorithm: &cublasLtMatmulAlgo_t) -> bool {
+impl LibraryCall for Descriptor {
+    type Algorithm = cublasLtMatmulAlgo_t;
+
+    fn accepts(&self, algorithm: &cublasLtMatmulAlgo_t) -> bool {
         let Descriptor { matmul, layouts: [first, second, result], .. } = self;
-        let library = &self.context.library;
         let mut found = MaybeUninit::<cublasLtMatmulHeuristicResult_t>::zeroed();
         // SAFETY: all descriptors live, `found` has room for the result, and zeros are a valid value of it.
         let (status, found) = unsafe {
             let status = sys::cublasLtMatmulAlgoCheck(
-                library.handle,
+                self.library.handle,
                 matmul.0,
                 first.0,
                 second.0,
@@ -220,6 +151,56 @@ impl Descriptor {
             (status, found.assume_init())
         };
         status == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS && found.workspaceSize <= LIBRARY.workspace_bytes
+    }
+
+    fn launch(
+        &self,
+        algorithm: &cublasLtMatmulAlgo_t,
+        addresses: CallAddresses,
+        workspace: &Range<CUdeviceptr>,
+        stream: CUstream,
+    ) -> Result<(), DeviceError> {
+        let (one, zero) = (1f64, 0f64);
+        let (one_single, zero_single) = (1f32, 0f32);
+        let [alpha, beta]: [*const c_void; 2] = match self.is_double {
+            true => [(&raw const one).cast(), (&raw const zero).cast()],
+            false => [(&raw const one_single).cast(), (&raw const zero_single).cast()],
+        };
+        let factor = |i: usize| {
+            let bytes = self.factors[i].offset * self.element_bytes;
+            addresses.factors[i].wrapping_add_signed(bytes) as *const c_void
+        };
+        let [first, second, result] = &self.layouts;
+        let target = addresses.result as *mut c_void;
+        // SAFETY: the tensors lie where the plan says, with the sizes and strides of the layouts; the scalars are read
+        // during the call.
+        let done = unsafe {
+            let biased = match addresses.bias.filter(|_| self.has_bias) {
+                Some(bias) => self.matmul.set(BIAS_POINTER, &bias),
+                None => Ok(()),
+            };
+            biased.and_then(|()| {
+                result::matmul(
+                    self.library.handle,
+                    self.matmul.0,
+                    alpha,
+                    beta,
+                    factor(0),
+                    first.0,
+                    factor(1),
+                    second.0,
+                    target,
+                    result.0,
+                    target,
+                    result.0,
+                    &raw const *algorithm,
+                    workspace.start as *mut c_void,
+                    (workspace.end - workspace.start) as usize,
+                    stream.cast(),
+                )
+            })
+        };
+        done.map_err(|error| failed("starting a matrix product", error))
     }
 }
 

@@ -1,9 +1,13 @@
-//! The handle of cuBLASLt, NVIDIA's library of matmuls.
+//! cuBLASLt, NVIDIA's library of matmuls: its handle, how it describes matmuls, and its algorithms.
+
+mod algorithm;
+mod descriptor;
 
 use super::error::no_room_for;
 use crate::device::DeviceError;
 use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys;
+pub use descriptor::Descriptor;
 
 /// An open handle of cuBLASLt.
 pub struct Library {
