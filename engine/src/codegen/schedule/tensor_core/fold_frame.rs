@@ -87,7 +87,7 @@ const unsigned int first_column = tile * {};
         format!(
             "\
 if (group == {N_MULTIPLIERS}) {{
-give_registers();
+give_registers<24>();
 if (threadIdx.x == {first}) {{
 {units}\
 {kept}\
@@ -160,7 +160,7 @@ turn ^= 1;
         let awaits = if self.keeps_rows() { "await_phase(rows_full + 8 * kept, turn);\n" } else { "" };
         format!(
             "\
-take_registers();
+take_registers<240>();
 const unsigned int in_group = threadIdx.x % {WARPGROUP};
 const unsigned int own_row = group * {of_group} + in_group / 32 * 16 + in_group % 32 / 4;
 {units}\
