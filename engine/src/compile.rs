@@ -112,7 +112,11 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
     });
     let simplified = pass("separate-states", &simplified, &mut separate_states);
     let simplified = match options.fuse {
-        true => pass("separate-scores", &simplified, &mut separate_scores),
+        true => {
+            let exact = options.numerics == Numerics::Strict;
+            let of_weights = !exact && options.device.kernels.attention_gradients;
+            pass("separate-scores", &simplified, &mut |graph| separate_scores(graph, of_weights))
+        }
         false => simplified,
     };
     let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);

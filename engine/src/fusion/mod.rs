@@ -4,6 +4,7 @@
 
 mod access;
 mod attention;
+mod attention_gradient;
 mod build;
 mod convolution;
 mod cost;
@@ -19,6 +20,7 @@ mod place;
 mod separate_scores;
 mod settings;
 mod shapes;
+mod softmax_gradients;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -72,6 +72,11 @@ impl Settings {
         self.device.kernels.attention_in_f64
     }
 
+    /// Whether the device has a kernel of the gradient of attention.
+    pub fn has_attention_gradients(&self) -> bool {
+        self.device.kernels.attention_gradients
+    }
+
     /// Whether the device can fuse a row reduction into a matmul.
     pub fn can_fold(&self, consumer: &RowConsumer) -> bool {
         match self.device.kernels.row_folds {

@@ -52,6 +52,7 @@ impl KernelSpec {
             KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands(), device)],
             KernelBody::Segmented(body) => segmented::launches(kernel, body, device),
             KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
+            KernelBody::AttentionGradient(_) => return Err(CodegenError::AttentionGradient),
             KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
             KernelBody::Scatter(body) => scatter::launches(kernel, body, device),
             KernelBody::Scan(body) => vec![scan::launch(kernel, body, device)],

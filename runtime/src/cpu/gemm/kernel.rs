@@ -53,13 +53,25 @@ pub fn gemm_tile<'a, T: Float>(
     b: impl Into<Right<'a, T>>,
     out: &mut TileMut<T>,
 ) {
-    let b = b.into();
-    let [k, n] = b.shape();
-    assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
-    if k == 0 {
+    if a.n_columns == 0 {
         (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(T::default()));
     }
-    dispatch(TileKernel { scratch, a, b, out });
+    run_tile(TileKernel { scratch, a, b: b.into(), out, is_added: false });
+}
+
+/// `out += a · b`, on the calling thread; shapes as for [`gemm_tile`].
+///
+/// # Panics
+/// If shapes differ.
+pub fn add_gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Matrix<T>, out: &mut TileMut<T>) {
+    run_tile(TileKernel { scratch, a, b: b.into(), out, is_added: true });
+}
+
+fn run_tile<T: Float>(kernel: TileKernel<T>) {
+    let [k, n] = kernel.b.shape();
+    let (a, out) = (kernel.a, &kernel.out);
+    assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
+    dispatch(kernel);
 }
 
 /// A tile as a loop of an instruction set.
@@ -68,6 +80,8 @@ pub(super) struct TileKernel<'a, 'b, T> {
     pub a: Matrix<'a, T>,
     pub b: Right<'a, T>,
     pub out: &'a mut TileMut<'b, T>,
+    /// Whether the product is added to the tile.
+    pub is_added: bool,
 }
 
 impl<T: Float> Kernel for TileKernel<'_, '_, T> {
@@ -151,7 +165,7 @@ impl<T: Float> TileKernel<'_, '_, T> {
     #[inline(always)]
     fn run_block<V: Lanes<Scalar = T>, const R: usize, const NV: usize>(&mut self, strip: Strip, row: usize) {
         let Matrix { row_stride, column_stride, .. } = self.a;
-        let is_first = strip.depth == 0;
+        let is_first = strip.depth == 0 && !self.is_added;
         // SAFETY: `Matrix` and `TileMut` hold their shapes in bounds and `gemm_tile` compared them; the strip is
         // packed for this run; `V` belongs to the instruction set that `dispatch` found.
         unsafe {

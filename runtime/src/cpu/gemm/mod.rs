@@ -18,7 +18,7 @@ mod uneven;
 #[cfg(test)]
 mod tests;
 
-pub use kernel::{Scratch, gemm_tile};
+pub use kernel::{Scratch, add_gemm_tile, gemm_tile};
 pub use matrix::{Matrix, TileMut};
 pub(super) use row_products::{Rows, scores_of_row, weighted_sum};
 pub use tiles::Tiles;
