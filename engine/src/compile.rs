@@ -121,8 +121,9 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
     };
     let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
     let deterministic = options.deterministic;
-    let attends = codegen::has_attention;
-    let settings = fusion::Settings { fuse, without, fuel, device, deterministic, attends, first_site };
+    let shared_attention = codegen::SHARED_ATTENTION;
+    let settings =
+        fusion::Settings { fuse, without, fuel, device, deterministic, shared_attention, first_site };
     let mut fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let of_trip = Options { device: DeviceModel { n_streams: 1, ..options.device }, ..options.clone() };

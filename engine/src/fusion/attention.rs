@@ -273,10 +273,11 @@ fn add_operand_maps(graph: &FusionGraph, attention: &mut Attention, is_able: &dy
     let n_scores = graph.numel(attention.scores);
     let is_own = |attention: &Attention, node: NodeId| {
         let is_factor = |user: &NodeId| [attention.scores, attention.output].contains(user);
+        let is_read_as_it_is = attention.is_shared && graph.users[node].iter().any(is_factor);
         is_light(graph, node, n_scores)
             && !attention.escapes(graph, node)
             && !is_indexed(graph, node)
-            && !(attention.is_shared && graph.users[node].iter().any(is_factor))
+            && !is_read_as_it_is
     };
     let next_own = |attention: &Attention| {
         attention.producers(graph).find(|&node| is_able(node) && is_own(attention, node))

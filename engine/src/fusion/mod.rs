@@ -35,7 +35,7 @@ pub use explain::NotFused;
 pub use kernel::*;
 pub use passes::{Example, FusionPass, PASSES};
 pub use separate_scores::separate_scores;
-pub use settings::Settings;
+pub use settings::{Settings, SharedAttention};
 pub use verify::verify;
 
 use crate::ir::Graph;

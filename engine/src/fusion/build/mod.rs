@@ -1,7 +1,7 @@
 //! From groups to kernels.
 
 pub mod attention;
-mod attention_gradient;
+pub mod attention_gradient;
 mod body;
 pub mod figures;
 mod matmul;

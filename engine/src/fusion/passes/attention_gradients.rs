@@ -2,7 +2,9 @@
 
 use super::pass::{Example, FusionPass};
 use crate::fusion::attention_gradient::{self, AttentionGradient};
+use crate::fusion::build::attention_gradient::build;
 use crate::fusion::groups::{FusionGroups, Group, Kind};
+use crate::fusion::kernel::KernelBody;
 use crate::fusion::legality::fits_operands;
 use crate::fusion::place::Place;
 use crate::ir::NodeId;
@@ -55,7 +57,8 @@ impl FusionPass for AttentionGradients {
             }
             let Some(found) = attention_gradient::find(groups.graph, node, groups.settings) else { continue };
             let members: Vec<NodeId> = found.members.iter().copied().collect();
-            let fits = fits_operands(groups, &members, &BTreeSet::new()).is_ok();
+            let fits =
+                fits_operands(groups, &members, &BTreeSet::new()).is_ok() && has_kernel(groups, &found);
             let parts: BTreeSet<usize> = members.iter().filter_map(|&node| groups.group_of[node]).collect();
             let parts: Vec<usize> = parts.into_iter().collect();
             let is_free = |&part: &usize| groups.groups[part].is_single() && groups.no_fuse(part).is_none();
@@ -64,6 +67,14 @@ impl FusionPass for AttentionGradients {
                 merge_all(groups, found, &parts);
             }
         }
+    }
+}
+
+/// Whether the device has a kernel for it.
+fn has_kernel(groups: &FusionGroups, found: &AttentionGradient) -> bool {
+    match build(groups, found) {
+        (KernelBody::AttentionGradient(body), _) => groups.settings.has_attention_gradient_of(&body),
+        _ => false,
     }
 }
 
