@@ -112,13 +112,18 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
     });
     let simplified = pass("separate-states", &simplified, &mut separate_states);
     let simplified = match options.fuse {
-        true => pass("separate-scores", &simplified, &mut separate_scores),
+        true => {
+            let exact = options.numerics == Numerics::Strict;
+            let of_weights = !exact && options.device.kernels.attention_gradients;
+            pass("separate-scores", &simplified, &mut |graph| separate_scores(graph, of_weights))
+        }
         false => simplified,
     };
     let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
     let deterministic = options.deterministic;
-    let attends = codegen::has_attention;
-    let settings = fusion::Settings { fuse, without, fuel, device, deterministic, attends, first_site };
+    let shared_attention = codegen::SHARED_ATTENTION;
+    let settings =
+        fusion::Settings { fuse, without, fuel, device, deterministic, shared_attention, first_site };
     let mut fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let of_trip = Options { device: DeviceModel { n_streams: 1, ..options.device }, ..options.clone() };

@@ -100,6 +100,9 @@ pub struct KernelLimits {
     pub most_keys: usize,
     /// Whether attention kernels compute in `f64`, too.
     pub attention_in_f64: bool,
+    /// Whether there is a kernel of the gradient of attention, which computes scores and their gradients tile by tile.
+    #[serde(default)]
+    pub attention_gradients: bool,
     /// Most indices of a scatter into state that each block checks itself before it writes. More indices are checked by a
     /// kernel of their own.
     pub most_rows_checked: usize,
@@ -133,6 +136,7 @@ impl KernelLimits {
         most_queries: usize::MAX,
         most_keys: usize::MAX,
         attention_in_f64: true,
+        attention_gradients: true,
         most_rows_checked: 0,
         row_folds: RowFolds::Any,
         most_operands: MAX_OPERANDS,
@@ -190,6 +194,7 @@ impl DeviceModel {
             most_queries: 8,
             most_keys: 7168,
             attention_in_f64: false,
+            attention_gradients: false,
             most_rows_checked: 1024,
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
@@ -234,6 +239,7 @@ impl DeviceModel {
             most_queries: 8,
             most_keys: 0,
             attention_in_f64: false,
+            attention_gradients: false,
             most_rows_checked: 0,
             row_folds: RowFolds::Blocks,
             most_operands: 5,

@@ -14,6 +14,9 @@ pub enum CodegenError {
         "the attention kernel takes fewer keys, narrower values and no f64; separate its ops with `fuse: Never`"
     )]
     Attend,
+    /// A gradient of attention, on a device without such a kernel.
+    #[error("the device has no kernel of the gradient of attention")]
+    AttentionGradient,
     /// An opaque op without a GPU launch.
     #[error("`{op}` runs on the processor only: {why}")]
     Opaque {
@@ -52,6 +55,7 @@ impl CodegenError {
             CodegenError::Opaque { .. } | CodegenError::Type { .. } | CodegenError::Wide => true,
             CodegenError::Fold
             | CodegenError::Attend
+            | CodegenError::AttentionGradient
             | CodegenError::Scalar { .. }
             | CodegenError::Compiler(_) => false,
         }

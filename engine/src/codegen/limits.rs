@@ -11,6 +11,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         most_queries: MOST_QUERIES,
         most_keys: most_keys(device),
         attention_in_f64: false,
+        attention_gradients: false,
         most_rows_checked: if device.has_exact_grid { MOST_ROWS_CHECKED } else { 0 },
         row_folds: RowFolds::Blocks,
         most_operands: device.most_tensors.min(MAX_OPERANDS),

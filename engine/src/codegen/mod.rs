@@ -40,7 +40,6 @@ pub use schedule::matmul_fold::{PANEL_BYTES, Panel, PanelFold};
 pub use schedule::row_fold::fold_rows;
 pub use schedule::row_plan::RowPlan;
 pub use schedule::split_k::SplitK;
-pub use schedule::tensor_core::ResultTile;
-pub use schedule::tensor_core::attention::takes as has_attention;
+pub use schedule::tensor_core::{ResultTile, SHARED_ATTENTION};
 pub use schedule::thread_fold::thread_fold;
 pub use tensor_map::{MAP_AXES, TensorMap};

@@ -31,6 +31,7 @@ mod rows;
 mod scatters;
 mod targets;
 mod tensor_attention;
+mod tensor_attention_gradient;
 mod texts;
 mod values;
 mod vector_groups;

@@ -40,7 +40,7 @@ pub struct Attention {
 /// unless it is shared.
 pub fn find(graph: &FusionGraph, output: NodeId, settings: &Settings) -> Option<Attention> {
     let is_able = |node: NodeId| settings.has_attention_in_f64() || !handles_doubles(graph.ir, node);
-    let mut attention = search(graph, output)?;
+    let mut attention = search(graph, output, false)?;
     attention.is_shared = !is_small_enough(graph, output, settings);
     let is_computable = attention.members.keys().all(|&node| is_able(node));
     if !is_computable || attention.escaping(graph).next().is_some() {
@@ -99,8 +99,9 @@ impl Attention {
 
 // ---- The search.
 
-/// The scores, rows and output of an attention, without the maps around them; the scores may have other users.
-pub fn search(graph: &FusionGraph, output: NodeId) -> Option<Attention> {
+/// The scores, rows and output of an attention, without the maps around them; the scores may have other users, and the
+/// weights if they are shared.
+pub fn search(graph: &FusionGraph, output: NodeId, shares_weights: bool) -> Option<Attention> {
     let NodeOp::Contract(spec) = graph.op(output) else { return None };
     let (batch, m, width, n) = matmul_extents(graph.ir, output);
     // A single key has the weight 1, and an empty result has no kernel.
@@ -113,7 +114,8 @@ pub fn search(graph: &FusionGraph, output: NodeId) -> Option<Attention> {
     }
     let domain = Domain { outer: batch * m, row: n, inner: 1 };
     let weights = dense_left_operand(graph, output, spec)?;
-    if graph.root[weights] || graph.users[weights].iter().any(|user| *user != output) {
+    let has_other_users = graph.users[weights].iter().any(|user| *user != output);
+    if graph.root[weights] || has_other_users && !shares_weights {
         return None;
     }
     let above = reachable(graph, weights, domain)?;
@@ -271,10 +273,11 @@ fn add_operand_maps(graph: &FusionGraph, attention: &mut Attention, is_able: &dy
     let n_scores = graph.numel(attention.scores);
     let is_own = |attention: &Attention, node: NodeId| {
         let is_factor = |user: &NodeId| [attention.scores, attention.output].contains(user);
+        let is_read_as_it_is = attention.is_shared && graph.users[node].iter().any(is_factor);
         is_light(graph, node, n_scores)
             && !attention.escapes(graph, node)
             && !is_indexed(graph, node)
-            && !(attention.is_shared && graph.users[node].iter().any(is_factor))
+            && !is_read_as_it_is
     };
     let next_own = |attention: &Attention| {
         attention.producers(graph).find(|&node| is_able(node) && is_own(attention, node))

@@ -3,6 +3,7 @@
 //! Every materialized node starts as a group of its own. Passes merge groups where that is legal and pays.
 
 use super::attention::Attention;
+use super::attention_gradient::AttentionGradient;
 use super::domain::Domain;
 use super::graph::FusionGraph;
 use super::order::GroupOrder;
@@ -24,6 +25,8 @@ pub enum Kind {
     Matmul(NodeId, Domain),
     /// The attention of that number.
     Attention(usize),
+    /// The gradient of attention of that number.
+    AttentionGradient(usize),
     /// A scatter (that node) with the producers of its operands.
     Scatter(NodeId),
     /// One node that reads and writes whole tensors. It joins no other.
@@ -66,6 +69,8 @@ pub struct FusionGroups<'r, 'g> {
     pub fuel: usize,
     /// The attentions, by their number.
     pub attentions: Vec<Attention>,
+    /// The gradients of attention, by their number.
+    pub gradients: Vec<AttentionGradient>,
     /// By group: nodes of other groups that it computes again.
     pub duplicated: HashMap<usize, BTreeSet<NodeId>>,
     /// Nodes that duplicated nodes read.
@@ -92,12 +97,13 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
         let order = GroupOrder::new(nodes.iter().map(readers).collect());
         let groups = nodes.into_iter().map(|node| initial(graph, node)).collect();
         let (fuel, may_draw) = (settings.fuel, may_draw(graph));
-        let (attentions, duplicated, must_store) = Default::default();
+        let (attentions, gradients, duplicated, must_store) = Default::default();
         FusionGroups {
             graph,
             settings,
             fuel,
             attentions,
+            gradients,
             duplicated,
             must_store,
             group_of,

@@ -78,6 +78,9 @@ fn joined_kind(groups: &FusionGroups, from: usize, to: usize) -> Result<Kind, Re
         (Kind::Attention(_), _) | (_, Kind::Attention(_)) => {
             Err("an attention takes in its scores, weights and operands only")
         }
+        (Kind::AttentionGradient(_), _) | (_, Kind::AttentionGradient(_)) => {
+            Err("a gradient of attention takes in what lies between its products and sums only")
+        }
         (Kind::Matmul(..), Kind::Matmul(..)) => Err("one matmul feeds another"),
         (Kind::Matmul(_, domain), Kind::Row(_)) if domain.row > 0 => {
             Err("a library matmul cannot reduce rows in its epilogue")

@@ -4,6 +4,7 @@
 
 mod access;
 mod attention;
+mod attention_gradient;
 mod build;
 mod convolution;
 mod cost;
@@ -19,6 +20,7 @@ mod place;
 mod separate_scores;
 mod settings;
 mod shapes;
+mod softmax_gradients;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -33,7 +35,7 @@ pub use explain::NotFused;
 pub use kernel::*;
 pub use passes::{Example, FusionPass, PASSES};
 pub use separate_scores::separate_scores;
-pub use settings::Settings;
+pub use settings::{Settings, SharedAttention};
 pub use verify::verify;
 
 use crate::ir::Graph;

@@ -6,14 +6,22 @@ use super::graph::FusionGraph;
 use super::place::Place;
 use super::settings::Settings;
 use super::shapes::matmul_extents;
+use super::softmax_gradients::sums_of_results;
 use crate::ir::{Graph, Node, NodeId, Output, StateLink, Symbol, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The graph in which users beside an attention, such as its gradient, read a copy of the scores. The attention is one
-/// kernel then, and no scores stay in memory from the forward to the backward pass.
-pub fn separate_scores(graph: &Graph) -> Graph {
+/// kernel then, and no scores stay in memory from the forward to the backward pass. With `of_weights`, so do the gradients of
+/// a softmax between two matmuls, for a device that has a kernel for them.
+pub fn separate_scores(graph: &Graph, of_weights: bool) -> Graph {
+    let (graph, shared) = match of_weights {
+        true => sums_of_results(graph),
+        false => (graph.clone(), HashSet::new()),
+    };
+    let graph = &graph;
     let divided = FusionGraph::new(graph, &Settings::default());
-    let found = (0..graph.nodes.len()).filter_map(|node| search(&divided, node));
+    let shares_weights = |node: NodeId| shared.contains(&graph.nodes[node].outputs[0].name);
+    let found = (0..graph.nodes.len()).filter_map(|node| search(&divided, node, shares_weights(node)));
     let is_separated =
         |found: &Attention| found.escaping(&divided).next().is_some() && is_cheap_again(graph, found);
     let found: Vec<Attention> = found.filter(is_separated).collect();

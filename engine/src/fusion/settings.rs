@@ -4,6 +4,7 @@
 
 use super::cost::CostModel;
 use super::kernel::attention::AttentionBody;
+use super::kernel::attention_gradient::AttentionGradientBody;
 use super::kernel::row_fold::RowConsumer;
 use crate::device_model::{DeviceModel, RowFolds};
 use crate::ir::{DType, NodeId};
@@ -21,10 +22,24 @@ pub struct Settings {
     pub device: DeviceModel,
     /// Whether sums have a fixed order on every device, at any price.
     pub deterministic: bool,
-    /// Whether a device has a kernel for an attention in which many queries share their keys.
-    pub attends: fn(&AttentionBody, &DeviceModel) -> bool,
+    /// The attentions in which many queries share their keys that devices have kernels for.
+    pub shared_attention: SharedAttention,
     /// Added to the numbers of nodes that check, so that those of different graphs of one plan differ.
     pub first_site: NodeId,
+}
+
+/// Which attentions, in which many queries share their keys, a device has kernels for. Code generation knows.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedAttention {
+    /// Whether there is a kernel for an attention.
+    pub takes: fn(&AttentionBody, &DeviceModel) -> bool,
+    /// Whether there is a kernel for a gradient of attention, which adds up in any order.
+    pub takes_gradient: fn(&AttentionGradientBody, &DeviceModel) -> bool,
+}
+
+impl SharedAttention {
+    /// No device has such a kernel.
+    pub const NONE: SharedAttention = SharedAttention { takes: |_, _| false, takes_gradient: |_, _| false };
 }
 
 impl Default for Settings {
@@ -35,7 +50,7 @@ impl Default for Settings {
             fuel: usize::MAX,
             device: DeviceModel::CPU,
             deterministic: false,
-            attends: |_, _| false,
+            shared_attention: SharedAttention::NONE,
             first_site: 0,
         }
     }
@@ -64,12 +79,24 @@ impl Settings {
 
     /// Whether the device has an attention kernel for this body, whose queries, keys and values are in memory.
     pub fn has_attention_of(&self, body: &AttentionBody) -> bool {
-        (self.attends)(body, &self.device)
+        (self.shared_attention.takes)(body, &self.device)
     }
 
     /// Whether the attention kernel of the device computes in `f64`.
     pub fn has_attention_in_f64(&self) -> bool {
         self.device.kernels.attention_in_f64
+    }
+
+    /// Whether the device has a kernel for some gradients of attention.
+    pub fn has_attention_gradients(&self) -> bool {
+        self.device.kernels.attention_gradients || self.device.has_warpgroup_products && !self.deterministic
+    }
+
+    /// Whether the device has a kernel for this gradient of attention.
+    pub fn has_attention_gradient_of(&self, body: &AttentionGradientBody) -> bool {
+        let adds_in_any_order =
+            !self.deterministic && (self.shared_attention.takes_gradient)(body, &self.device);
+        self.device.kernels.attention_gradients || adds_in_any_order
     }
 
     /// Whether the device can fuse a row reduction into a matmul.

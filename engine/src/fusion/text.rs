@@ -92,6 +92,7 @@ impl fmt::Display for OpText<'_> {
             FusedOp::Check { value, requirement: Requirement::Divisor, .. } => write!(f, "nonzero(%{value})"),
             FusedOp::Reduce { monoid, value } => write!(f, "reduce_{}(%{value})", monoid.name()),
             FusedOp::Accumulator => f.write_str("accumulator"),
+            FusedOp::SecondAccumulator => f.write_str("second accumulator"),
             FusedOp::Store { .. } | FusedOp::Fold { .. } => f.write_str("store"),
         }
     }

@@ -38,6 +38,7 @@ pub use variant::{Chosen, TuneKey, Variant, fnv1a};
 pub use verify::verify;
 pub use workspace::{Programs, Workspaces};
 
+use crate::codegen::CodegenError;
 use crate::device_model::DeviceModel;
 use crate::fusion::{KernelBody, RowConsumer};
 use crate::plan::Plan;
@@ -79,7 +80,19 @@ fn program<T: Tuner>(site: &Site, tuner: &T) -> Result<Program, Refusal<T::Error
             }
             Some(rows) => panels::program(site, body, rows, tuner),
         },
+        KernelBody::AttentionGradient(_) => Ok(in_zeroed_workspace(site)?),
         KernelBody::Loop(body) => loops::program(site, body, tuner),
         _ => Ok(own_kernels(site)?),
     }
+}
+
+/// Kernels that add to their workspace.
+fn in_zeroed_workspace(site: &Site) -> Result<Program, CodegenError> {
+    let mut program = own_kernels(site)?;
+    let bytes = program.workspace_bytes;
+    if bytes > 0 {
+        let action = Action::Fill { to: Place::Workspace { start: 0, bytes }, bytes, byte: 0 };
+        program.steps.insert(0, Step { action, branch: 0, waits: vec![] });
+    }
+    Ok(program)
 }

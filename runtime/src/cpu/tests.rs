@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attention;
+mod attention_tiles;
 mod convolution;
 mod indices;
 mod matmuls;

@@ -190,9 +190,16 @@ impl Programs {
         let planned = |peer: &Peer| {
             let Options { fuse, without, fuel, device, .. } = peer.options.clone();
             let n_streams = device.n_streams;
-            let (attends, deterministic) = (codegen::has_attention, is_ordered);
-            let settings =
-                fusion::Settings { fuse, without, fuel, device, deterministic, attends, first_site: 0 };
+            let shared_attention = codegen::SHARED_ATTENTION;
+            let settings = fusion::Settings {
+                fuse,
+                without,
+                fuel,
+                device,
+                deterministic: is_ordered,
+                shared_attention,
+                first_site: 0,
+            };
             let plan = plan(part, fuse_with(part, &settings).kernels, n_streams);
             Plan { matmul: compiled.plan.matmul, numerics: compiled.plan.numerics, ..plan }
         };

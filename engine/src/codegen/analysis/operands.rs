@@ -14,7 +14,7 @@ pub fn operands(op: &FusedOp) -> Vec<Reg> {
         FusedOp::Check { value, .. } | FusedOp::Reduce { value, .. } | FusedOp::Fold { value } => {
             vec![*value]
         }
-        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => vec![],
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator | FusedOp::SecondAccumulator => vec![],
     }
 }
 
@@ -60,7 +60,7 @@ pub fn with_registers(op: &FusedOp, renamed: impl Fn(Reg) -> Reg) -> FusedOp {
         | FusedOp::Fold { value: reg } => {
             *reg = renamed(*reg);
         }
-        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator => {}
+        FusedOp::Const(_) | FusedOp::Coord(_) | FusedOp::Accumulator | FusedOp::SecondAccumulator => {}
     }
     op
 }

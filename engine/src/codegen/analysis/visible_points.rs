@@ -11,8 +11,8 @@ pub fn visible_points(body: &FusedBody, values: &[Reg]) -> VisibleKeys {
     let first = scores.next().flatten();
     let score = first.filter(|first| scores.all(|score| score == Some(*first)));
     match score {
-        Some(score) => VisibleKeys::of(body, score),
-        None => VisibleKeys::all(body),
+        Some(score) if !body.has_checks() => VisibleKeys::of(body, score),
+        _ => VisibleKeys::all(body),
     }
 }
 

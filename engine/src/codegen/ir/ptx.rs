@@ -87,6 +87,15 @@ const FUNCTIONS: &[(&str, &str)] = &[
          asm volatile(\"bar.arrive %0, 256;\" :: \"r\"(1 + group) : \"memory\");\n}",
     ),
     (
+        "store_word",
+        "void store_word(unsigned int to, unsigned int word) {\n\
+         asm volatile(\"st.shared.b32 [%0], %1;\" :: \"r\"(to), \"r\"(word) : \"memory\");\n}",
+    ),
+    (
+        "publish_shared",
+        "void publish_shared() {\nasm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");\n}",
+    ),
+    (
         "begin_products",
         "void begin_products() {\nasm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n}",
     ),

@@ -94,7 +94,9 @@ impl BodyCode<'_> {
                 return Ok(None);
             }
             FusedOp::Reduce { .. } => crate::bug!("a reduction has no value at a point"),
-            FusedOp::Accumulator => crate::bug!("an accumulator outside of a matmul"),
+            FusedOp::Accumulator | FusedOp::SecondAccumulator => {
+                crate::bug!("an accumulator outside of a matmul")
+            }
             FusedOp::Fold { .. } => return Err(CodegenError::Fold),
         }))
     }

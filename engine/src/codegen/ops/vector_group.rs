@@ -75,7 +75,10 @@ pub fn same(body: &FusedBody, width: usize) -> Vec<bool> {
             FusedOp::Coord(access) | FusedOp::Random { access, .. } => is_same(access),
             FusedOp::Scalar(_, args) => args.iter().all(|&arg| same[arg]),
             FusedOp::Check { value, access, .. } => same[*value] && is_same(access),
-            FusedOp::Reduce { .. } | FusedOp::Accumulator | FusedOp::Fold { .. } => false,
+            FusedOp::Reduce { .. }
+            | FusedOp::Accumulator
+            | FusedOp::SecondAccumulator
+            | FusedOp::Fold { .. } => false,
         };
         same.push(value);
     }

@@ -82,7 +82,8 @@ pub fn launch(
     device: DeviceModel,
 ) -> Result<KernelSpec, CodegenError> {
     let AttentionBody { m, n, k, width, .. } = *body;
-    let on_tensor_cores = if m > MOST_QUERIES { tensor_core::attention::launch(kernel, body, device) } else { None };
+    let on_tensor_cores =
+        if m > MOST_QUERIES { tensor_core::attention::launch(kernel, body, device) } else { None };
     if let Some(launch) = on_tensor_cores {
         return Ok(launch);
     }

@@ -54,6 +54,10 @@ impl KernelSpec {
             KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands(), device)],
             KernelBody::Segmented(body) => segmented::launches(kernel, body, device),
             KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
+            KernelBody::AttentionGradient(body) => {
+                tensor_core::attention_gradient::launches(kernel, body, device)
+                    .ok_or(CodegenError::AttentionGradient)?
+            }
             KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
             KernelBody::Scatter(body) => scatter::launches(kernel, body, device),
             KernelBody::Scan(body) => vec![scan::launch(kernel, body, device)],

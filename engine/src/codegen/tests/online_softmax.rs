@@ -262,3 +262,38 @@ fn queries_that_share_keys_start_again() {
         [0..4, 0..10, 0..1]
     );
 }
+
+#[test]
+fn the_points_of_a_gradient_see_the_keys_of_its_scores() {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("gradient"), &registry);
+    let mut input =
+        |name: &str, extents: &[usize]| b.input(name, InputKind::Data, TensorType::new(DType::F32, extents));
+    let [q, k, v, dy] = ["q", "k", "v", "dy"].map(|name| input(name, &[2, 30, 8]));
+    let lse = input("lse", &[2, 30]);
+    let by = |l, r| Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] };
+    let scores = b.contract(q, k, by(2, 2));
+    let scores = banded(&mut b, scores, 0, 5);
+    let lse = b.unreduce(lse, &[2], scores);
+    let p = b.map(&[scores, lse], |v| (v[0] - v[1]).exp());
+    let dp = b.contract(dy, v, by(2, 2));
+    let ds = b.map(&[p, dp], |v| v[0] * v[1] * 0.5);
+    let sums = [b.contract(ds, k, by(2, 1)), b.contract(ds, q, by(1, 1)), b.contract(p, dy, by(1, 1))];
+    for (name, sum) in ["dq", "dk", "dv"].iter().zip(sums) {
+        b.graph.outputs.push(((*name).into(), sum));
+    }
+    let plan = compile(&b.graph.pruned(), &registry, &Options::default()).plan;
+    let KernelBody::AttentionGradient(body) = &plan.kernels[0].body else {
+        panic!("{}", plan.kernels[0].kind())
+    };
+    let values: Vec<usize> = body.sums.iter().map(|sum| sum.value).collect();
+    let visible = visible_points(&body.points, &values);
+    assert_eq!((visible.period, visible.first, visible.end), (30, Some(-4), Some(1)));
+    let unmasked = visible.without_mask(&body.points).unwrap();
+    assert_eq!(unmasked.insts.len(), body.points.insts.len());
+    let sub =
+        unmasked.insts.iter().find(|inst| matches!(inst.op, FusedOp::Scalar(Scalar::Binary(Binary::Sub), _)));
+    let FusedOp::Scalar(_, args) = &sub.unwrap().op else { panic!("a difference") };
+    assert_eq!(unmasked.insts[args[0]].op, FusedOp::Accumulator);
+    assert_eq!(plan.kernels.len(), 1);
+}

@@ -30,11 +30,11 @@ fn guarded(b: &mut Builder, x: Value) -> Value {
     b.div(e, sum)
 }
 
-fn by(l: usize, r: usize) -> Contract {
+pub fn by(l: usize, r: usize) -> Contract {
     Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] }
 }
 
-fn input(b: &mut Builder, name: &str, dtype: DType, extents: &[usize]) -> Value {
+pub fn input(b: &mut Builder, name: &str, dtype: DType, extents: &[usize]) -> Value {
     b.input(name, InputKind::Data, TensorType::new(dtype, extents))
 }
 
@@ -47,7 +47,7 @@ fn kernels(build: impl FnOnce(&mut Builder)) -> Vec<Kernel> {
     compile(&b.graph.pruned(), &registry, &options).plan.kernels
 }
 
-fn kinds(kernels: &[Kernel]) -> Vec<&'static str> {
+pub fn kinds(kernels: &[Kernel]) -> Vec<&'static str> {
     kernels.iter().map(Kernel::kind).collect()
 }
 
@@ -77,6 +77,11 @@ fn coordinates(b: &mut Builder, x: Value, period: usize) -> [Value; 2] {
 /// Hides keys more than `after` after their query, and those `before` or more before it.
 fn banded(b: &mut Builder, x: Value, after: i64, before: i64) -> Value {
     let period = b.extents(x)[1];
+    banded_in(b, x, period, after, before)
+}
+
+/// The same, where queries count from 0 again after `period` rows.
+pub fn banded_in(b: &mut Builder, x: Value, period: usize, after: i64, before: i64) -> Value {
     let [query, key] = coordinates(b, x, period);
     b.map(&[query, key, x], |v| {
         let seen = v[1].le(v[0] + E::from(after)) & (v[0] - v[1]).lt(E::from(before));
@@ -84,7 +89,7 @@ fn banded(b: &mut Builder, x: Value, after: i64, before: i64) -> Value {
     })
 }
 
-fn is_seen([_, i, j]: Place, after: i64, before: i64) -> bool {
+pub fn is_seen([_, i, j]: Place, after: i64, before: i64) -> bool {
     let gap = j as i64 - i as i64;
     gap <= after && -gap < before
 }
@@ -176,7 +181,7 @@ impl Attention {
     }
 }
 
-fn floats(dtype: DType, bytes: &[u8]) -> Vec<f32> {
+pub fn floats(dtype: DType, bytes: &[u8]) -> Vec<f32> {
     let halves = bytes.chunks_exact(2).map(|half| u16::from_le_bytes([half[0], half[1]]));
     let float = |half: u16| match dtype {
         DType::F16 => half::f16::from_bits(half).to_f32(),

@@ -71,6 +71,8 @@ static void await_turn(unsigned group) {
 
 struct uint4 { unsigned x, y, z, w; };
 
+static void store_word(unsigned at, unsigned word) { std::memcpy(dynamic_shared_mem + at, &word, 4); }
+static void publish_shared() {}
 template <int N> static void give_registers() {}
 template <int N> static void take_registers() {}
 static float __int_as_float(int word) {

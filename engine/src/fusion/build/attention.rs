@@ -54,7 +54,7 @@ pub fn build(groups: &FusionGroups, attention: &Attention) -> (KernelBody, Vec<O
 }
 
 /// An operand of a matmul, computed where it is read.
-fn source(
+pub fn source(
     graph: &FusionGraph,
     inside: &HashSet<NodeId>,
     operands: &mut Vec<Operand>,

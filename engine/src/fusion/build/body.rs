@@ -26,6 +26,7 @@ pub struct BodyBuilder<'r, 'g> {
     graph: &'r FusionGraph<'g>,
     members: &'r HashSet<NodeId>,
     anchor: Option<NodeId>,
+    second_anchor: Option<NodeId>,
     domain: Domain,
     insts: Vec<FusedInst>,
     memo: HashMap<(Class, Value, Access), Reg>,
@@ -42,8 +43,13 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         anchor: Option<NodeId>,
         domain: Domain,
     ) -> BodyBuilder<'r, 'g> {
-        let (insts, memo, known, operands) = Default::default();
-        BodyBuilder { graph, members, anchor, domain, insts, memo, known, operands }
+        let (insts, memo, known, operands, second_anchor) = Default::default();
+        BodyBuilder { graph, members, anchor, second_anchor, domain, insts, memo, known, operands }
+    }
+
+    /// With a second matmul, whose result is the second accumulator.
+    pub fn with_second_anchor(self, second: NodeId) -> BodyBuilder<'r, 'g> {
+        BodyBuilder { second_anchor: Some(second), ..self }
     }
 
     /// Computes `value`, behind views, at every point.
@@ -174,6 +180,9 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
         }
         if self.anchor == Some(value.node) {
             return self.push(FusedOp::Accumulator, dtype, class);
+        }
+        if self.second_anchor == Some(value.node) {
+            return self.push(FusedOp::SecondAccumulator, dtype, class);
         }
         match &node.op {
             NodeOp::Const(literal) => self.push(FusedOp::Const(*literal), dtype, Class::Uniform),

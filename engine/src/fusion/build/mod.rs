@@ -1,6 +1,7 @@
 //! From groups to kernels.
 
 pub mod attention;
+pub mod attention_gradient;
 mod body;
 pub mod figures;
 mod matmul;
@@ -50,6 +51,7 @@ fn build(groups: &FusionGroups, id: usize) -> Kernel {
         }
         Kind::Matmul(node, domain) => matmul::build(groups, group, &inside, node, domain),
         Kind::Attention(number) => attention::build(groups, &groups.attentions[number]),
+        Kind::AttentionGradient(number) => attention_gradient::build(groups, &groups.gradients[number]),
     };
     Kernel {
         name: String::new(),

@@ -57,6 +57,8 @@ pub enum FusedOp {
     },
     /// The accumulator of the matmul at this point; only in epilogues.
     Accumulator,
+    /// The accumulator of the second matmul at this point; only in the gradient of attention.
+    SecondAccumulator,
     /// Passes the value at each point to the row reduction of a matmul. Has no result.
     Fold {
         /// The passed register.

@@ -1,6 +1,7 @@
 //! Fused kernels: the work of one launch, in a form that every device can run or translate.
 
 pub(super) mod attention;
+pub(super) mod attention_gradient;
 pub(super) mod body;
 pub(super) mod loops;
 pub(super) mod matmul;
@@ -13,6 +14,7 @@ pub(super) mod segmented;
 pub(super) mod work;
 
 pub use attention::{AttentionBody, Source, Window};
+pub use attention_gradient::{AttentionGradientBody, PointProduct, PointSum};
 pub use body::{FusedBody, FusedInst, FusedOp, Reg};
 pub use loops::LoopBody;
 pub use matmul::{MatmulBody, MatrixOperand, Side, SideSum, UnevenAxes};
@@ -40,6 +42,8 @@ pub enum KernelBody {
     Matmul(MatmulBody),
     /// Matmul, rows, matmul.
     Attention(Box<AttentionBody>),
+    /// Two matmuls, maps, and matmuls of their results.
+    AttentionGradient(Box<AttentionGradientBody>),
     /// Indexed combine.
     Scatter(Box<ScatterBody>),
     /// Prefixes of rows.
@@ -74,6 +78,7 @@ impl KernelBody {
             KernelBody::Segmented(body) => body,
             KernelBody::Matmul(body) => body,
             KernelBody::Attention(body) => &**body,
+            KernelBody::AttentionGradient(body) => &**body,
             KernelBody::Scatter(body) => &**body,
             KernelBody::Scan(body) => body,
             KernelBody::Opaque(body) => body,
@@ -155,7 +160,7 @@ impl Kernel {
         body.combine == Combine::Add && self.operands[body.result].ty.dtype.is_float()
     }
 
-    /// `map`, `row`, `segmented map`, `matmul`, `attention`, `scatter`, `scan`, `kernel` or `loop`.
+    /// `map`, `row`, `segmented map`, `matmul`, `attention`, `attention gradient`, `scatter`, `scan`, `kernel` or `loop`.
     pub fn kind(&self) -> &'static str {
         self.body.work().kind()
     }

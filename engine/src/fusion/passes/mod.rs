@@ -3,6 +3,7 @@
 //! A new pass is one file here, its `mod` line and its row in [`PASSES`].
 
 mod attention;
+mod attention_gradients;
 mod edges;
 mod epilogues;
 mod pass;
@@ -20,6 +21,8 @@ pub use pass::{Example, FusionPass};
 pub const PASSES: &[&dyn FusionPass] = &[
     // Attention absorbs nodes that would be epilogues, rows and maps.
     &attention::Attentions,
+    // So does its gradient. The weights of an attention would look like those of a gradient.
+    &attention_gradients::AttentionGradients,
     // A bias and an activation belong to their matmul rather than to a reader of the result.
     &epilogues::Epilogues,
     &row_folds::RowFolds,

@@ -250,7 +250,7 @@ fn scores_that_a_gradient_needs_are_made_again() {
     });
     let registry = Registry::new();
     let graph = crate::lower::primitives(&graph, &registry);
-    let separated = separate_scores(&graph);
+    let separated = separate_scores(&graph, false);
     assert_eq!(crate::ir::verify(&separated, crate::ir::Level::Primitive), Ok(()));
     check(
         separated,
@@ -296,4 +296,56 @@ fn heads_that_share_keys_copy_none() {
     let window = body.key.window(30).unwrap();
     assert_eq!((kernels.len(), window.strides, window.index), (1, [16, 1], None));
     assert_eq!([0, 3, 4, 7].map(|head| window.access.at(head * 30 * 16)), [0, 0, 480, 480].map(Ok));
+}
+
+/// A softmax between two matmuls, and gradients of all operands as autodiff makes them.
+fn softmax_with_gradients() -> Graph {
+    with_builder(|b| {
+        let [q, k, v] = inputs(b, [2, 512, 16]);
+        let dy = b.input("dy", InputKind::Data, f32s(&[2, 512, 16]));
+        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = causal(b, scores);
+        let (weights, _) = softmax(b, scores);
+        let y = b.contract(weights, v, batched((2, 1)));
+        let dv = b.contract(weights, dy, batched((1, 1)));
+        let slope = b.contract(dy, v, batched((2, 2)));
+        let products = b.mul(slope, weights);
+        let total = b.sum(products, &[2]);
+        let total = b.unreduce(total, &[2], slope);
+        let centred = b.sub(slope, total);
+        let ds = b.mul(weights, centred);
+        let dq = b.contract(ds, k, batched((2, 1)));
+        let turned = b.contract(q, ds, batched((1, 1)));
+        let dk = b.permute(turned, &[0, 2, 1]);
+        ["y", "dq", "dk", "dv"].iter().zip([y, dq, dk, dv]).for_each(|(name, value)| output(b, name, value));
+    })
+}
+
+#[test]
+fn a_spelled_out_softmax_and_its_gradient_are_two_kernels_and_sums_of_rows() {
+    let registry = Registry::new();
+    let graph = crate::lower::primitives(&softmax_with_gradients().pruned(), &registry);
+    let separated = separate_scores(&graph, true);
+    assert_eq!(crate::ir::verify(&separated, crate::ir::Level::Primitive), Ok(()));
+    check(separated, expect![[r#""#]]);
+}
+
+#[test]
+fn the_body_of_a_gradient_reads_rows_and_its_own_operands() {
+    let registry = Registry::new();
+    let graph = crate::lower::primitives(&softmax_with_gradients().pruned(), &registry);
+    let graph = separate_scores(&graph, true);
+    let kernels = fuse(&graph, true).kernels;
+    let gradient = kernels.iter().find(|kernel| kernel.kind() == "attention gradient").unwrap();
+    expect![[r#""#]].assert_eq(&gradient.describe(&graph));
+}
+
+#[test]
+fn a_device_without_the_kernel_keeps_matmuls() {
+    let registry = Registry::new();
+    let graph = crate::lower::primitives(&softmax_with_gradients().pruned(), &registry);
+    let graph = separate_scores(&graph, false);
+    let settings = Settings { device: DeviceModel::H200, ..Settings::default() };
+    let kernels = fuse_with(&graph, &settings).kernels;
+    assert!(kernels.iter().all(|kernel| kernel.kind() != "attention gradient"));
 }

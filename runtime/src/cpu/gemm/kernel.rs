@@ -31,15 +31,29 @@ pub fn gemm_tile<'a, T: Float>(
     out: &mut TileMut<T>,
 ) {
     let b = b.into();
-    let [k, n] = b.shape();
-    assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
-    if k == 0 {
+    expect_shapes(a, &b, out);
+    if a.n_columns == 0 {
         (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(T::default()));
     }
     match b {
         Right::Uneven(b) if b.windows.are_direct(out.n_rows) => dispatch(DirectKernel { scratch, a, b, out }),
-        _ => dispatch(TileKernel { scratch, a, b, out }),
+        _ => dispatch(TileKernel { scratch, a, b, out, is_added: false }),
     }
+}
+
+/// `out += a · b`, on the calling thread; shapes as for [`gemm_tile`].
+///
+/// # Panics
+/// If shapes differ.
+pub fn add_gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Matrix<T>, out: &mut TileMut<T>) {
+    let b = b.into();
+    expect_shapes(a, &b, out);
+    dispatch(TileKernel { scratch, a, b, out, is_added: true });
+}
+
+fn expect_shapes<T: Float>(a: Matrix<T>, b: &Right<T>, out: &TileMut<T>) {
+    let [k, n] = b.shape();
+    assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
 }
 
 /// A tile as a loop of an instruction set.
@@ -48,6 +62,8 @@ pub(super) struct TileKernel<'a, 'b, T> {
     pub a: Matrix<'a, T>,
     pub b: Right<'a, T>,
     pub out: &'a mut TileMut<'b, T>,
+    /// Whether the product is added to the tile.
+    pub is_added: bool,
 }
 
 impl<T: Float> Kernel for TileKernel<'_, '_, T> {
@@ -168,7 +184,7 @@ impl<T: Float> TileKernel<'_, '_, T> {
     #[inline(always)]
     fn run_block<V: Lanes<Scalar = T>, const R: usize, const NV: usize>(&mut self, strip: Strip, row: usize) {
         let Matrix { row_stride, column_stride, .. } = self.a;
-        let is_first = strip.depth == 0;
+        let is_first = strip.depth == 0 && !self.is_added;
         // SAFETY: `Matrix` and `TileMut` hold their shapes in bounds and `gemm_tile` compared them; the strip is
         // packed for this run; `V` belongs to the instruction set that `dispatch` found.
         unsafe {

@@ -23,7 +23,7 @@ mod uneven;
 #[cfg(test)]
 mod tests;
 
-pub use kernel::gemm_tile;
+pub use kernel::{add_gemm_tile, gemm_tile};
 pub use matrix::{Matrix, TileMut};
 pub(super) use row_products::{Rows, scores_of_row, weighted_sum};
 pub use scratch::Scratch;

@@ -22,7 +22,7 @@ fn product_f64(level: Level, a: Matrix<f64>, b: Matrix<f64>) -> Vec<f64> {
     let mut out = vec![f64::NAN; a.n_rows * b.n_columns];
     let mut tile = TileMut::new(&mut out, a.n_rows, b.n_columns, b.n_columns);
     let scratch = &mut *Scratch::new();
-    dispatch_on(level, TileKernel { scratch, a, b: b.into(), out: &mut tile });
+    dispatch_on(level, TileKernel { scratch, a, b: b.into(), out: &mut tile, is_added: false });
     out
 }
 
@@ -39,7 +39,7 @@ fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
     let mut out = vec![f32::NAN; a.n_rows * b.n_columns];
     let mut tile = TileMut::new(&mut out, a.n_rows, b.n_columns, b.n_columns);
     let scratch = &mut *Scratch::new();
-    dispatch_on(level, TileKernel { scratch, a, b: b.into(), out: &mut tile });
+    dispatch_on(level, TileKernel { scratch, a, b: b.into(), out: &mut tile, is_added: false });
     out
 }
 
@@ -165,6 +165,18 @@ fn an_empty_contraction_gives_zeros_and_an_empty_output_is_left_alone() {
         let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
         gemm_tile(&mut Scratch::new(), a, b, &mut TileMut::new(&mut out, m, n, n));
         assert!(out.iter().all(|&v| v == 0.0));
+    }
+}
+
+#[test]
+fn a_product_is_added_to_a_tile() {
+    for [m, n, k] in [[9, 35, 300], [3, 4, 0], [5, 16, 7]] {
+        let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
+        let (a, b) = (Matrix::row_major(&a_data, k, m).transposed(), Matrix::row_major(&b_data, k, n));
+        let mut out = vec![2.0f32; m * n];
+        add_gemm_tile(&mut Scratch::new(), a, b, &mut TileMut::new(&mut out, m, n, n));
+        let exact: Vec<f64> = reference(a, b).into_iter().map(|sum| sum + 2.0).collect();
+        assert_close(&out, &exact, k, "added");
     }
 }
 

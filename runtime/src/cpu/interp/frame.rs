@@ -104,7 +104,8 @@ impl Frame<'_> {
                 &Op::Reduce { monoid, value, dtype, best } => {
                     self.reduce(worker, inst, (monoid, value, dtype, best), span)
                 }
-                Op::Accumulator => worker.accumulator,
+                Op::Accumulator { is_second: false } => worker.accumulator,
+                Op::Accumulator { is_second: true } => worker.second_accumulator,
                 // The launch reads the register.
                 Op::Fold(_) => return,
                 Op::Store { operand, address, value, index } => {

@@ -21,7 +21,7 @@ mod worker;
 pub use address::Address;
 pub use check::AssertionRecord;
 pub use compile::compile;
-pub use compile::parts::{checks_only, plain_store, stores_only, value_only};
+pub use compile::parts::{checks_only, folds_only, plain_store, stores_only, value_only};
 pub use frame::Frame;
 pub use program::{Arg, Dest, Inst, Layout, Op, Pass, Program, Sharing, Spread, Superinstruction};
 pub use reduce::Accumulators;

@@ -134,8 +134,8 @@ pub enum Op {
     Expand(Arg),
     /// Combines along the row; `best` is the place of the extreme values of an index reduction.
     Reduce { monoid: Monoid, value: Arg, dtype: DType, best: usize },
-    /// The accumulator of a matmul.
-    Accumulator,
+    /// The accumulator of a matmul, or of the second one.
+    Accumulator { is_second: bool },
     /// Writes an operand. An index is one value for the whole block.
     Store { operand: usize, address: Address, value: Arg, index: Option<Index> },
     /// Keeps a value for the row reduction of a matmul fold.
@@ -233,7 +233,7 @@ impl Op {
     pub fn args(&self) -> impl Iterator<Item = Reg> + '_ {
         let (few, many): ([Option<Arg>; 3], &[Arg]) = match self {
             Op::Load { index, .. } => ([index.map(|index| index.reg), None, None], &[]),
-            Op::Coord(_) | Op::Accumulator => ([None; 3], &[]),
+            Op::Coord(_) | Op::Accumulator { .. } => ([None; 3], &[]),
             Op::Random(draw) => ([Some(draw.step), draw.iteration, None], &[]),
             Op::Scalar { args, .. } => ([None; 3], args),
             Op::Super(op) => op.args(),

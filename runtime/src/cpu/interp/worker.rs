@@ -19,6 +19,8 @@ pub struct Worker {
     pub row_base: *mut u8,
     /// The accumulator of a matmul.
     pub accumulator: View,
+    /// The accumulator of a second matmul.
+    pub second_accumulator: View,
 }
 
 // SAFETY: the pointer is to the worker's own memory, or to memory that its task owns.
@@ -77,6 +79,7 @@ impl Worker {
             views: vec![View::UNSET; size.n_regs],
             saved: vec![View::UNSET; size.n_row_places],
             accumulator: View::UNSET,
+            second_accumulator: View::UNSET,
         })
     }
 

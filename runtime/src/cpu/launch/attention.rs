@@ -52,6 +52,7 @@ impl KernelLaunch for AttentionLaunch {
                 query: self.block * k * size,
                 matrix: n * k.max(width) * size,
                 end: self.block * width * size,
+                rows: 0,
             },
             source: MatrixSourceSize {
                 row: k.max(width) * size,
@@ -151,13 +152,7 @@ impl AttentionLaunch {
         let (matrices, rows) = self.parts(block);
         let first_row = matrices.start * m + rows.start;
         let all_rows = first_row..first_row + matrices.len() * rows.len();
-        let end = match self.plain {
-            Some(operand) => {
-                let out = reader.call.buffers[operand];
-                out.start.wrapping_add(first_row * width * out.size)
-            }
-            None => scratch.end.start(),
-        };
+        let end = plain_target(self.plain, reader.call, first_row * width, scratch);
         let (scores, weights) = (scratch.scores.start().cast::<T>(), scratch.weights.start().cast::<T>());
         let by_row = rows.len() < FEW_ROWS;
         // SAFETY: the caller's; scratch has room for a block.
@@ -184,6 +179,18 @@ impl AttentionLaunch {
                 reader.run(&self.end, all_rows, end, NONE);
             }
         }
+    }
+}
+
+/// The memory of the sums of a block whose first element is `first` of the result: the operand that the bare result goes to,
+/// or scratch.
+pub fn plain_target(plain: Option<usize>, call: Call, first: usize, scratch: &AttentionScratch) -> *mut u8 {
+    match plain {
+        Some(operand) => {
+            let out = call.buffers[operand];
+            out.start.wrapping_add(first * out.size)
+        }
+        None => scratch.end.start(),
     }
 }
 

@@ -32,6 +32,16 @@ pub enum Given<'a, T> {
     Rows(Rows<T>),
 }
 
+impl<'a, T> Given<'a, T> {
+    /// The matrix, of a source that is not multiplied row by row.
+    pub fn whole(self) -> Matrix<'a, T> {
+        match self {
+            Given::Matrix(matrix) => matrix,
+            Given::Rows(_) => panic!("bug: rows are no matrix"),
+        }
+    }
+}
+
 impl MatrixSource {
     /// A source of matrices of `rows` rows, in a type.
     ///

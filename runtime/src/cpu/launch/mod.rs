@@ -1,6 +1,8 @@
 //! Launches: kernels compiled for the CPU, one file for each kind, and the scratch that they need.
 
 pub mod attention;
+mod attention_gradient;
+mod attention_tiles;
 pub mod body;
 mod body_run;
 pub mod call;
@@ -12,18 +14,23 @@ mod matrix_source;
 pub mod opaque;
 mod parts;
 mod product;
+mod row_run;
+mod running_rows;
 pub mod scan;
 pub mod scatter;
 pub mod scratch;
 pub mod sections;
 pub mod segments;
 mod side_sum;
+mod tile_run;
 
 use super::interp::{AssertionRecord, Buffer, checks_only};
 use super::pool::Pool;
 use super::{bounds, sharing};
 use crate::device::DeviceError;
 use attention::AttentionLaunch;
+use attention_gradient::AttentionGradientLaunch;
+use attention_tiles::AttentionTiles;
 use body::BodyLaunch;
 use call::{Call, KernelLaunch};
 use engine_core::fusion::{KernelBody, LoopBody};
@@ -66,7 +73,13 @@ impl Prepared {
             KernelBody::Matmul(body) => {
                 Box::new(MatmulLaunch::new(body, &kernel.operands, &sharing, workspace)?)
             }
-            KernelBody::Attention(body) => Box::new(AttentionLaunch::new(body, &sharing)?),
+            KernelBody::Attention(body) => match AttentionTiles::new(body, &sharing)? {
+                Some(launch) => Box::new(launch),
+                None => Box::new(AttentionLaunch::new(body, &sharing)?),
+            },
+            KernelBody::AttentionGradient(body) => {
+                Box::new(AttentionGradientLaunch::new(body, &sharing, workspace)?)
+            }
             KernelBody::Scatter(body) => {
                 let dtype = kernel.operands[body.result].ty.dtype;
                 Box::new(ScatterLaunch::new(body, dtype, &sharing)?)

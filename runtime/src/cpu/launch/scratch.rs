@@ -28,6 +28,8 @@ sizes! {
         pub matrix: usize,
         /// Of weighted sums.
         pub end: usize,
+        /// Of running values of rows.
+        pub rows: usize,
     }
 
     /// The scratch that matrix sources need.
@@ -78,6 +80,8 @@ pub struct AttentionScratch {
     pub matrix: Memory,
     /// Weighted sums.
     pub end: Memory,
+    /// Running values of rows.
+    pub rows: Memory,
 }
 
 /// The scratch of one worker for matrix sources.
@@ -118,6 +122,7 @@ impl WorkerScratch {
                 query: Memory::new(attention.query)?,
                 matrix: Memory::new(attention.matrix)?,
                 end: Memory::new(attention.end)?,
+                rows: Memory::new(attention.rows)?,
             },
             source: MatrixSourceScratch {
                 indices: Memory::new(8 * source.n_rows)?,

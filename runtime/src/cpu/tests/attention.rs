@@ -6,20 +6,20 @@ use proptest::prelude::*;
 
 /// The shape of an attention.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    batch: usize,
-    queries: usize,
-    keys: usize,
-    depth: usize,
-    width: usize,
+pub(super) struct Shape {
+    pub batch: usize,
+    pub queries: usize,
+    pub keys: usize,
+    pub depth: usize,
+    pub width: usize,
 }
 
-fn along(pair: (usize, usize), batched: bool) -> Contract {
+pub(super) fn along(pair: (usize, usize), batched: bool) -> Contract {
     Contract { batch: if batched { vec![(0, 0)] } else { vec![] }, contracted: vec![pair] }
 }
 
 /// Weights along the last axis, all 0 where a row is -inf throughout.
-fn masked_softmax(b: &mut Builder, x: Value) -> (Value, Value) {
+pub(super) fn masked_softmax(b: &mut Builder, x: Value) -> (Value, Value) {
     let axis = b.ty(x).rank() - 1;
     let largest = b.reduce(Monoid::Max, x, &[axis]);
     let largest = b.map(&[largest], |m| E::select(m[0].eq(f64::NEG_INFINITY), 0.0, m[0]));
@@ -34,14 +34,14 @@ fn masked_softmax(b: &mut Builder, x: Value) -> (Value, Value) {
 }
 
 /// Hides keys that lie `gap` or more after their query.
-fn causal(b: &mut Builder, scores: Value, gap: f64) -> Value {
+pub(super) fn causal(b: &mut Builder, scores: Value, gap: f64) -> Value {
     let (rank, ty) = (b.ty(scores).rank(), b.ty(scores).with_dtype(DType::I32));
     let row = b.push(NodeOp::Iota { axis: rank - 2 }, vec![], ty.clone());
     let column = b.push(NodeOp::Iota { axis: rank - 1 }, vec![], ty);
     b.map(&[row, column, scores], |v| E::select(v[1].lt(v[0] + gap), v[2], f64::NEG_INFINITY))
 }
 
-fn kinds(graph: &Graph) -> Vec<&'static str> {
+pub(super) fn kinds(graph: &Graph) -> Vec<&'static str> {
     fuse(graph, true).kernels.iter().map(|kernel| kernel.kind()).collect()
 }
 

@@ -36,7 +36,8 @@ impl TensorCoreMatmul {
 
     /// Emits all lines up to the loop over the tiles of a warpgroup that multiplies.
     pub fn begin(&self, code: &mut Code) {
-        let text = [self.setup(), self.copier(), "take_registers<240>();\n".to_string(), self.tiles()].concat();
+        let text =
+            [self.setup(), self.copier(), "take_registers<240>();\n".to_string(), self.tiles()].concat();
         text.lines().for_each(|line| code.line(line));
     }
 

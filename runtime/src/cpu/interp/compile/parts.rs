@@ -15,6 +15,11 @@ pub fn stores_only(body: &FusedBody) -> FusedBody {
     needed_only(body, |reg| is_effect(&body.insts[reg].op)).0
 }
 
+/// The instructions that keep values for the launch, and those that they need.
+pub fn folds_only(body: &FusedBody) -> FusedBody {
+    needed_only(body, |reg| matches!(body.insts[reg].op, FusedOp::Fold { .. })).0
+}
+
 /// The part of a body that computes a register, and the register in that part.
 pub fn value_only(body: &FusedBody, value: Reg) -> (FusedBody, Reg) {
     let (body, renamed) = needed_only(body, |reg| reg == value);

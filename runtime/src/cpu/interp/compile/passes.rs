@@ -204,7 +204,8 @@ impl<'t> Compiler<'t> {
                 dtype: dtype_of(*value),
                 best: self.best.get(&reg).copied().unwrap_or(0),
             },
-            FusedOp::Accumulator => Op::Accumulator,
+            FusedOp::Accumulator => Op::Accumulator { is_second: false },
+            FusedOp::SecondAccumulator => Op::Accumulator { is_second: true },
             FusedOp::Fold { value } => Op::Fold(arg(*value)),
             FusedOp::Store { operand, access, value, index } => {
                 let (value, index) = (arg(*value), index.map(|index| index_of(index, false, &mut arg)));

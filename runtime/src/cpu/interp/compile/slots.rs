@@ -47,7 +47,7 @@ impl Slots {
         for inst in insts {
             // A result gets its slot before those of its arguments are free, because it may not overwrite them.
             let needs_slot = inst.dest == Dest::None
-                && !matches!(inst.op, Op::Store { .. } | Op::Fold(_) | Op::Accumulator);
+                && !matches!(inst.op, Op::Store { .. } | Op::Fold(_) | Op::Accumulator { .. });
             let is_reduce = matches!(inst.op, Op::Reduce { .. });
             if needs_slot {
                 let slot = self.take();

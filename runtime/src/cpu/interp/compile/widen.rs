@@ -32,7 +32,7 @@ impl Widening {
                 let value = self.reduced_value(*monoid, *value, inst.dtype);
                 self.narrowed(FusedOp::Reduce { monoid: *monoid, value }, inst)
             }
-            FusedOp::Accumulator => self.narrowed(op, inst),
+            FusedOp::Accumulator | FusedOp::SecondAccumulator => self.narrowed(op, inst),
             _ => self.emit(op, inst.dtype, inst.class),
         };
         self.renamed.push(reg);

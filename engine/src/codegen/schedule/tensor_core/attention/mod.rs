@@ -10,7 +10,7 @@
 //! The scores beyond their product, the values of rows and the end are bodies as in every kernel.
 
 mod frame;
-mod operand;
+pub(super) mod operand;
 mod rows;
 
 use super::{BESIDE_RING, LINE_BYTES, NEIGHBOURS, ROWS, WARPGROUP, point, with_sum};
