@@ -111,7 +111,7 @@ impl<T: Float> DirectKernel<'_, '_, T> {
         // SAFETY: an uneven matrix holds its elements in bounds; the strip is packed for as many rows; `V` belongs to the
         // instruction set that `dispatch` found.
         unsafe {
-            let sums = sum_products::<V, R, NV>(image, [rows, &columns], strip.as_ptr(), ahead);
+            let sums = sum_products::<V, R, NV>(image, [rows, columns], strip.as_ptr(), ahead);
             for i in 0..R {
                 for v in 0..NV {
                     let out = out.as_mut_ptr().add((i * NV + v) * V::N);

@@ -10,7 +10,7 @@ use super::tiles::WIDEST;
 /// Copies a matrix to rows of `width` elements, which are whole vectors. What lies behind the columns has no meaning.
 #[inline(always)]
 pub(super) fn pack_strip<V: Lanes>(b: Matrix<V::Scalar>, width: usize, out: &mut [V::Scalar]) {
-    assert!(b.n_columns <= width && width % V::N == 0 && out.len() >= b.n_rows * width);
+    assert!(b.n_columns <= width && width.is_multiple_of(V::N) && out.len() >= b.n_rows * width);
     if b.row_stride == 1 && b.n_columns == width {
         return copy_transposed::<V>(b, out);
     }

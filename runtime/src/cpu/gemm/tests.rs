@@ -99,7 +99,7 @@ fn windows_on_every_instruction_set() {
                         Right::Uneven(b) if is_direct => {
                             dispatch_on(level, DirectKernel { scratch, a, b, out })
                         }
-                        _ => dispatch_on(level, TileKernel { scratch, a, b, out }),
+                        _ => dispatch_on(level, TileKernel { scratch, a, b, out, is_added: false }),
                     }
                 }
                 assert_close(&out, &exact, k, &format!("{width} windows, step {step} on {level:?}"));
