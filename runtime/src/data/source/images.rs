@@ -1,17 +1,16 @@
 //! The source `images`: a folder of pictures for each class.
 
 use std::fs;
-use std::io::BufReader;
+use std::io::Read;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use engine_core::ir::{Attr, DType};
-use image::imageops::FilterType;
-use image::{DynamicImage, ImageError, ImageReader};
 use indexmap::IndexMap;
 
 use super::files::{SPLITS, empty_set, expect, split_names};
+use super::picture::Picture;
 use super::{DataError, DataSet, FieldNames, LoadContext, Source, Split};
 use crate::data::fault::TableError;
 use crate::files;
@@ -70,13 +69,13 @@ impl Source for Images {
 }
 
 /// The option `resize`, as height and width.
-fn size(context: &LoadContext) -> Result<Option<[u32; 2]>, DataError> {
+fn size(context: &LoadContext) -> Result<Option<[usize; 2]>, DataError> {
     let Some((_, found)) = context.options.iter().find(|(option, _)| &**option == RESIZE) else {
         return Ok(None);
     };
     match found {
         Attr::Ints(size) if size.len() == 2 && size.iter().all(|n| (1..=MOST_PIXELS).contains(n)) => {
-            Ok(Some([size[0] as u32, size[1] as u32]))
+            Ok(Some([size[0] as usize, size[1] as usize]))
         }
         _ => Err(DataError::BadOption {
             name: RESIZE.to_string(),
@@ -153,7 +152,7 @@ fn files_of(folder: &Path, classes: &[String]) -> Result<(Vec<Labelled>, usize),
 /// The common form of all images.
 struct Format {
     /// Height and width: those of the option, else those of the first image.
-    size: Option<[u32; 2]>,
+    size: Option<[usize; 2]>,
     resizes: bool,
     is_grey: bool,
 }
@@ -163,9 +162,9 @@ impl Format {
     fn read(&mut self, files: &[Labelled]) -> Result<Split, DataError> {
         let size = match self.size {
             Some(size) => size,
-            None => *self.size.insert(size_of(&decoded(&files[0].0)?)),
+            None => *self.size.insert(decoded(&files[0].0)?.size),
         };
-        let [height, width] = size.map(|extent| extent as usize);
+        let [height, width] = size;
         let shape = [files.len(), height, width, if self.is_grey { 1 } else { 3 }];
         let mut images = HostTensor::zeros(DType::U8, &shape)?;
         let n_bytes = shape[1..].iter().product::<usize>();
@@ -192,42 +191,33 @@ impl Format {
         &self,
         files: &[Labelled],
         bytes: &mut [u8],
-        (size, n_bytes): ([u32; 2], usize),
+        (size, n_bytes): ([usize; 2], usize),
     ) -> Result<(), DataError> {
         for ((path, _), bytes) in files.iter().zip(bytes.chunks_exact_mut(n_bytes)) {
-            let mut image = decoded(path)?;
-            let [height, width] = size;
-            if size_of(&image) != size {
+            let mut picture = decoded(path)?;
+            if picture.size != size {
                 if !self.resizes {
-                    let [found_height, found_width] = size_of(&image);
+                    let ([found_height, found_width], [height, width]) = (picture.size, size);
                     let why = format!(
                         "the image has {found_height}×{found_width} pixels, the first one {height}×{width}"
                     );
                     return Err(DataError::Image { path: path.clone(), why });
                 }
-                image = image.resize_exact(width, height, FilterType::Triangle);
+                picture = picture.scaled(size);
             }
-            match self.is_grey {
-                true => bytes.copy_from_slice(&image.into_luma8()),
-                false => bytes.copy_from_slice(&image.into_rgb8()),
-            }
+            bytes.copy_from_slice(&picture.bytes(self.is_grey));
         }
         Ok(())
     }
 }
 
-/// Height and width.
-fn size_of(image: &DynamicImage) -> [u32; 2] {
-    [image.height(), image.width()]
-}
-
-/// The image of a file, in the format that its first bytes say.
-fn decoded(path: &Path) -> Result<DynamicImage, DataError> {
+/// The picture of a file.
+fn decoded(path: &Path) -> Result<Picture, DataError> {
     let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
-    let (file, _) = files::open(path).map_err(unreadable)?;
-    let reader = ImageReader::new(BufReader::new(file)).with_guessed_format().map_err(unreadable)?;
-    let broken = |error: ImageError| DataError::Image { path: path.to_path_buf(), why: error.to_string() };
-    reader.decode().map_err(broken)
+    let (mut file, _) = files::open(path).map_err(unreadable)?;
+    let mut bytes = vec![];
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    Picture::decoded(&bytes).map_err(|why| DataError::Image { path: path.to_path_buf(), why })
 }
 
 #[cfg(test)]

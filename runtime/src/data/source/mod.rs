@@ -7,6 +7,7 @@ mod files;
 mod images;
 mod memory;
 mod numbers;
+mod picture;
 mod tables;
 mod text;
 mod validation;
