@@ -95,7 +95,24 @@ fn a_guarded_softmax_with_its_logarithm_is_online() {
     let [largest, sum] =
         [7, 8].map(|operand| FusedOp::Load { operand, access: Access::strided(&[48], &[1]), index: None });
     let last = online.last_part(&body.rows, body.weight, [largest, sum]);
-    expect![[r#""#]].assert_eq(&format!("{}factor %{}", last.body, last.factor));
+    expect![[r#"
+        points [48, 1, 1]
+        %0: f32 row = @7[48:1]
+        %1: f32 uniform = -inf
+        %2: bool row = eq(%0, %1)
+        %3: f32 uniform = 0.0
+        %4: f32 row = select(%2, %3, %0)
+        %5: f32 uniform = 1.0
+        %6: f32 row = @8[48:1]
+        %7: bool row = eq(%6, %3)
+        %8: f32 uniform = 1.0
+        %9: f32 row = select(%7, %8, %6)
+        %10: f32 row = div(%5, %9)
+        %11: f32 row = log(%6)
+        %12: f32 row = add(%11, %4)
+        @3[48:1] = %12
+        factor %10"#]]
+    .assert_eq(&format!("{}factor %{}", last.body, last.factor));
 }
 
 #[test]
