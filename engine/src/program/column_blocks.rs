@@ -12,11 +12,17 @@ use super::{Action, Place, Program};
 use crate::codegen::{CodegenError, KernelSpec};
 use crate::fusion::MatmulBody;
 
+/// Most bytes of a product that is stored where tensor cores can fold it. A larger one may not fit beside its factors.
+const MOST_STORED: usize = 4 << 30;
+
 /// The program of a matmul of which blocks of columns are reduced.
 pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
     let n_flops = 2 * body.batch * body.m * body.n * body.k;
     let on_cores = tiles(site, n_flops).into_iter().map(Variant::TensorCores);
-    let variants: Vec<Variant> = [Variant::Library].into_iter().chain(on_cores).collect();
+    let is_stored =
+        on_cores.len() == 0 || MatmulCall::new(body, site.precision).result_bytes() <= MOST_STORED;
+    let library = is_stored.then_some(Variant::Library);
+    let variants: Vec<Variant> = library.into_iter().chain(on_cores).collect();
     let recorded = key(site, body, &variants);
     let mut of = |variant: Variant| match variant {
         Variant::TensorCores(tile) => Ok(on_tensor_cores(site, tile)),

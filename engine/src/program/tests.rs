@@ -148,7 +148,17 @@ fn rows_are_folded_by_panels_or_on_tensor_cores() {
     assert!(open.contains(variants), "{open}");
     let programs = plan.programs(&DeviceModel::H200, &Recorded::default()).unwrap();
     assert!(programs.programs[0].calls_library());
-    check(&plan, &DeviceModel::H200, &adopted(&plan, "tensor cores 128x256"), &expect![[""]]);
+    check(
+        &plan,
+        &DeviceModel::H200,
+        &adopted(&plan, "tensor cores 128x256"),
+        &expect![[r#"
+        programs small: 1 launches, 2 steps, workspaces 131072 B
+           0 matmul t.3  # stream 0, workspace 131072 B at 0, variant tensor cores 128x256 (of in turn | tensor cores 128x256 | tensor cores 256x128 | tensor cores 128x128)
+               kernel fold <128 x 384> (@0, @1, @2, workspace 0..131072) [16384]
+               kernel fold <8192 x 32> (@0, @1, @2, workspace 0..131072) [2]
+    "#]],
+    );
 }
 
 /// The library's product and a reduction, or a kernel that holds its scores in registers.
