@@ -8,7 +8,7 @@ use engine_core::codegen::cuda_sources;
 use engine_core::compile::{Compiled, Options};
 use engine_core::device_model::DeviceModel;
 use engine_core::diag::{Code, Diagnostic, Sources as Texts, nearest};
-use engine_core::fusion::Kernel;
+use engine_core::fusion::{Kernel, KernelBody};
 use engine_core::ir::{Graph, NodeId, Symbol, written_path};
 use engine_core::op::Registry;
 use engine_core::pipeline::SplitRef;
@@ -221,9 +221,12 @@ fn source_text(compiled: &Compiled, texts_of: fn(&Kernel) -> Result<Vec<String>,
     let plan = &compiled.plan;
     let kernels = plan.launches.iter().map(|launch| &plan.kernels[launch.kernel]);
     let texts = kernels.map(|kernel| {
-        let text = match texts_of(kernel) {
-            Ok(texts) => texts.join("\n"),
-            Err(error) => format!("// no source: {error}\n"),
+        let text = match &kernel.body {
+            KernelBody::Loop(_) => "// the kernels of its trips\n".to_string(),
+            _ => match texts_of(kernel) {
+                Ok(texts) => texts.join("\n"),
+                Err(error) => format!("// no source: {error}\n"),
+            },
         };
         format!("// {} {}\n{text}", kernel.kind(), kernel.name)
     });

@@ -68,7 +68,9 @@ fn find(graph: &FusionGraph, node: NodeId) -> Option<Found> {
             return None;
         }
         let results = graph.users[weights].iter().copied().filter(|&user| user < node);
-        let mut results = results.filter(|&user| is_result(graph, user, weights, slope));
+        // The sum over results must be the shorter one: the identity holds in both directions.
+        let is_shorter = |user: NodeId| graph.numel(user) < n_points;
+        let mut results = results.filter(|&user| is_shorter(user) && is_result(graph, user, weights, slope));
         Some(Found { result: results.next()?, slope })
     })
 }
