@@ -212,6 +212,15 @@ fn is_apart(cpu: &[String], gpu: &[String]) -> bool {
         && of_gpu.iter().all(|kernel| kernel.starts_with("matmul [") || kernel.starts_with("row ["))
 }
 
+/// Whether the difference is a matmul that also reduces what it computes. It is a matmul and a row kernel on the CPU.
+fn is_folded(cpu: &[String], gpu: &[String]) -> bool {
+    let [of_cpu, of_gpu] = [surplus(cpu, gpu), surplus(gpu, cpu)];
+    let [matmul, row] = &of_cpu[..] else { return false };
+    let [folded] = &of_gpu[..] else { return false };
+    let are = [(matmul, "matmul ["), (row, "row ["), (folded, "matmul [")];
+    are.into_iter().all(|(kernel, kind)| kernel.starts_with(kind)) && folded.contains(" reduce_")
+}
+
 /// Whether the difference is attention that also computes the ends of the products around it. Those are whole matmuls,
 /// rows and maps on a GPU, beside at least three kernels for each attention.
 fn is_absorbed(cpu: &[String], gpu: &[String]) -> bool {
@@ -226,7 +235,7 @@ fn is_absorbed(cpu: &[String], gpu: &[String]) -> bool {
 }
 
 fn check_fusion(name: &str, device: DeviceModel) {
-    let (mut with_attention, mut absorbed) = (vec![], vec![]);
+    let (mut with_attention, mut absorbed, mut folded) = (vec![], vec![], vec![]);
     for (file, text) in shipped() {
         // The CPU reads windows of images in place, which a GPU copies. Scatters on CUDA check few indices themselves. A
         // gradient of attention in f32 is a kernel on the CPU alone.
@@ -247,11 +256,19 @@ fn check_fusion(name: &str, device: DeviceModel) {
                 with_attention.push(stage.clone());
                 continue;
             }
+            if is_folded(&cpu, &gpu) {
+                folded.push(stage.clone());
+                continue;
+            }
             assert!(is_absorbed(&cpu, &gpu), "{stage} on {name}: {gpu:#?} instead of {cpu:#?}");
             absorbed.push(stage.clone());
         }
         assert_eq!(on_cpu.len(), on_gpu.len());
     }
+    // Tensor cores reduce blocks of columns behind a product.
+    let blocks = ["clusters.ron, blocks_tf32", "clusters.ron, blocks_bf16"];
+    let blocks: Vec<&str> = blocks.into_iter().filter(|_| device.has_warpgroup_products).collect();
+    assert_eq!(folded, blocks, "{name}");
     let halves = ["causal.ron, attention", "causal.ron, all_keys"];
     let mut expected = vec!["attention.ron, dense", "attention.ron, causal"];
     // On tensor cores, attention of halves is one kernel as well.

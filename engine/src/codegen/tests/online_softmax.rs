@@ -308,8 +308,9 @@ fn the_points_of_a_gradient_see_the_keys_of_its_scores() {
     assert_eq!((visible.period, visible.first, visible.end), (30, Some(-4), Some(1)));
     let unmasked = visible.without_mask(&body.points).unwrap();
     assert_eq!(unmasked.insts.len(), body.points.insts.len());
-    let sub =
-        unmasked.insts.iter().find(|inst| matches!(inst.op, FusedOp::Scalar(Scalar::Binary(Binary::Sub), _)));
+    let sub = unmasked.insts.iter().find(|inst| {
+        inst.dtype == DType::F32 && matches!(inst.op, FusedOp::Scalar(Scalar::Binary(Binary::Sub), _))
+    });
     let FusedOp::Scalar(_, args) = &sub.unwrap().op else { panic!("a difference") };
     assert_eq!(unmasked.insts[args[0]].op, FusedOp::Accumulator);
     assert_eq!(plan.kernels.len(), 1);

@@ -127,7 +127,7 @@ impl<T: Float> TileKernel<'_, '_, T> {
                 Right::Uneven(b) => thin::pack(|p| b.at(p, column), from, to),
             }
             let part = Thin { a: self.a.part(0..self.a.n_rows, depths.clone()), b: &self.scratch.panel };
-            part.run::<V>(self.out, column, depths.start == 0);
+            part.run::<V>(self.out, column, depths.start == 0 && !self.is_added);
         }
     }
 
