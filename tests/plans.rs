@@ -164,12 +164,14 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
     expect![[r#"
         [
             "matmul",
+            "map",
+            "attention",
             "row",
             "matmul",
             "row",
+            "map",
             "matmul",
-            "row",
-            "matmul",
+            "map",
         ]
     "#]]
     .assert_debug_eq(&kinds);
@@ -262,12 +264,8 @@ fn attention_and_its_gradient() {
     let count = |node: &str| table(&attention_gradient(node, &Options::default()).0);
     expect![[r#"
         attention [gemm mul reduce_max eq select sub exp reduce_sum log add eq select div gemm eq select]: q k v -> d.dense.9 dense.16 (1572864 B in, 1064960 B out)
-        matmul [gemm mul sub exp]: q k d.dense.9 -> d.dense.11 (1327104 B in, 8388608 B out)
         row [add mul reduce_sum]: dense.16 -> d.t.1.3 d.dense.14 (1048576 B in, 1064960 B out)
-        matmul [gemm sub mul mul]: d.t.1.3 v d.dense.11 d.dense.14 -> d.dense.18 (9715712 B in, 8388608 B out)
-        matmul [gemm copy]: d.dense.11 d.t.1.3 -> d.dense.23 (9437184 B in, 262144 B out)
-        matmul [gemm copy]: d.dense.18 k -> d.dense.21 (8650752 B in, 1048576 B out)
-        matmul [gemm copy]: d.dense.18 q -> d.dense.22 (9437184 B in, 262144 B out)
+        attention gradient [gemm mul sub exp gemm sub mul gemm mul gemm gemm copy copy copy]: q k d.t.1.3 v d.dense.9 d.dense.14 -> d.dense.23 d.dense.21 d.dense.22 (2654208 B in, 1572864 B out)
     "#]].assert_eq(&count("dense"));
     expect![[r#"
         map [gather]: k -> sparse.7 (262144 B in, 67108864 B out)

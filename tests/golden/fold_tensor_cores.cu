@@ -24,7 +24,7 @@ __syncthreads();
 unsigned int stage = 0, parity = 0;
 unsigned int kept = 0, turn = 0;
 if (group == 2) {
-give_registers();
+give_registers<24>();
 if (threadIdx.x == 256) {
 for (unsigned int unit = blockIdx.x; unit < 24; unit += gridDim.x) {
 const unsigned int piece = unit / 3, z = unit % 3 / 3;
@@ -56,7 +56,7 @@ parity ^= 1;
 }
 }
 } else {
-take_registers();
+take_registers<240>();
 const unsigned int in_group = threadIdx.x % 128;
 const unsigned int own_row = group * 64 + in_group / 32 * 16 + in_group % 32 / 4;
 for (unsigned int unit = blockIdx.x; unit < 24; unit += gridDim.x) {
