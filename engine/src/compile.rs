@@ -111,19 +111,16 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
         simplified
     });
     let simplified = pass("separate-states", &simplified, &mut separate_states);
-    let simplified = match options.fuse {
-        true => {
-            let exact = options.numerics == Numerics::Strict;
-            let of_weights = !exact && options.device.kernels.attention_gradients;
-            pass("separate-scores", &simplified, &mut |graph| separate_scores(graph, of_weights))
-        }
-        false => simplified,
-    };
     let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
     let deterministic = options.deterministic;
     let shared_attention = codegen::SHARED_ATTENTION;
     let settings =
         fusion::Settings { fuse, without, fuel, device, deterministic, shared_attention, first_site };
+    let is_exact = options.numerics == Numerics::Strict;
+    let simplified = match fuse {
+        true => pass("separate-scores", &simplified, &mut |graph| separated(graph, &settings, is_exact)),
+        false => simplified,
+    };
     let mut fused = fuse_with(&simplified, &settings);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let of_trip = Options { device: DeviceModel { n_streams: 1, ..options.device }, ..options.clone() };
@@ -137,6 +134,24 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
     let plan = loops::planned(plan, first_site, trips);
     expect_none("plan", plan::verify(&simplified, &plan));
     Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused, loops }
+}
+
+/// The graph with scores of their own for users beside attentions. Gradients of a softmax that is spelled out are rewritten
+/// if a kernel of a gradient of attention comes of it.
+fn separated(graph: &Graph, settings: &fusion::Settings, is_exact: bool) -> Graph {
+    let plain = separate_scores(graph, false);
+    if is_exact || !settings.device.kernels.attention_gradients {
+        return plain;
+    }
+    let rewritten = separate_scores(graph, true);
+    if rewritten == plain {
+        return plain;
+    }
+    let n_gradients = |graph: &Graph| {
+        let kernels = fuse_with(graph, settings).kernels;
+        kernels.iter().filter(|kernel| matches!(kernel.body, KernelBody::AttentionGradient(_))).count()
+    };
+    if n_gradients(&rewritten) > n_gradients(&plain) { rewritten } else { plain }
 }
 
 fn expect_none(pass: &str, problems: Vec<String>) {

@@ -2,7 +2,15 @@
 
 use crate::codegen::schedule::attention::{MOST_QUERIES, most_keys};
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
+use crate::codegen::schedule::tensor_core;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
+use crate::fusion::SharedAttention;
+
+/// The attentions that tensor cores take.
+pub const SHARED_ATTENTION: SharedAttention = SharedAttention {
+    takes: tensor_core::attention::takes,
+    takes_gradient: tensor_core::attention_gradient::takes,
+};
 
 /// The limits of a GPU's kernels, from its shared memory and its most tensors per launch. Blocks of an inexact
 /// grid cannot check indices before they write.

@@ -327,11 +327,14 @@ fn a_spelled_out_softmax_and_its_gradient_are_two_kernels_and_sums_of_rows() {
     let graph = crate::lower::primitives(&softmax_with_gradients().pruned(), &registry);
     let separated = separate_scores(&graph, true);
     assert_eq!(crate::ir::verify(&separated, crate::ir::Level::Primitive), Ok(()));
-    check(separated, expect![[r#"
+    check(
+        separated,
+        expect![[r#"
         attention: q k v -> t.8 t.12 t.17
         row: dy t.17 -> t.21.sums
         attention gradient: q k dy v t.8 t.12 t.21.sums -> t.18 t.25 t.27
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -341,71 +344,9 @@ fn the_body_of_a_gradient_reads_rows_and_its_own_operands() {
     let graph = separate_scores(&graph, true);
     let kernels = fuse(&graph, true).kernels;
     let gradient = kernels.iter().find(|kernel| kernel.kind() == "attention gradient").unwrap();
-    expect![[r#"
-        attention gradient t.18  # gemm select sub exp div gemm gemm sub mul gemm gemm copy
-          reads 274432 B, writes 196608 B, 87031808 flop
-          read @0 q: f32[2, 512, 16]
-          read @1 k: f32[2, 512, 16]
-          read @2 dy: f32[2, 512, 16]
-          read @3 v: f32[2, 512, 16]
-          read @4 t.8: f32[2, 512]
-          read @5 t.12: f32[2, 512]
-          read @6 t.21.sums: f32[2, 512]
-          write @7 t.18: f32[2, 512, 16]
-          write @8 t.25: f32[2, 512, 16]
-          write @9 t.27: f32[2, 512, 16]
-          batch 2 m 512 n 512 f32
-          first product over 16, rows %0
-            points [1024, 16, 1]
-            %0: f32 element = @0[16384:1]
-          first product, columns %0
-            points [1024, 16, 1]
-            %0: f32 element = @1[16384:1]
-          second product over 16, rows %0
-            points [1024, 16, 1]
-            %0: f32 element = @2[16384:1]
-          second product, columns %0
-            points [1024, 16, 1]
-            %0: f32 element = @3[16384:1]
-          points
-            points [1024, 512, 1]
-            %0: i32 element = point[1024:0, 512:1]
-            %1: i32 row = point[2:0, 512:1]
-            %2: bool element = le(%0, %1)
-            %3: f32 element = accumulator
-            %4: f32 uniform = -inf
-            %5: f32 element = select(%2, %3, %4)
-            %6: f32 row = @4[1024:1]
-            %7: f32 element = sub(%5, %6)
-            %8: f32 element = exp(%7)
-            %9: f32 row = @5[1024:1]
-            %10: f32 element = div(%8, %9)
-            %11: f32 element = second accumulator
-            %12: f32 row = @6[1024:1]
-            %13: f32 element = sub(%11, %12)
-            %14: f32 element = mul(%10, %13)
-          sum over queries of %10 times 16 columns %0
-            points [1024, 16, 1]
-            %0: f32 element = @2[16384:1]
-          end
-            points [1024, 16, 1]
-            %0: f32 element = accumulator
-            @7[16384:1] = %0
-          sum over keys of %14 times 16 columns %0
-            points [1024, 16, 1]
-            %0: f32 element = @1[16384:1]
-          end
-            points [1024, 16, 1]
-            %0: f32 element = accumulator
-            @8[16384:1] = %0
-          sum over queries of %14 times 16 columns %0
-            points [1024, 16, 1]
-            %0: f32 element = @0[16384:1]
-          end
-            points [1024, 16, 1]
-            %0: f32 element = accumulator
-            @9[16384:1] = %0
-    "#]].assert_eq(&gradient.describe(&graph));
+    let text = gradient.describe(&graph);
+    let points = &text[text.find("points\n    points").unwrap()..text.find("  sum over").unwrap()];
+    expect![[r#""#]].assert_eq(points);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn encode(map: &TensorMap, start: CUdeviceptr) -> Result<CUtensorMap, DeviceErro
     let [along, across] = of_box.map(|n| n as u32);
     let (of_box, steps) = ([along, across, 1, 1, 1], [1u32; MAP_AXES]);
     let mut encoded = MaybeUninit::uninit();
-    // SAFETY: the driver reads an extent, a stride but for the first, and an extent of a box of each of up to five axes,
+    // SAFETY: the driver reads an extent, a stride except for the first, and an extent of a box of each of up to five axes,
     // and writes the map.
     let code = unsafe {
         sys::cuTensorMapEncodeTiled(

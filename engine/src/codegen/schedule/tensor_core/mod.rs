@@ -27,7 +27,7 @@ use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::map::group_with_registers;
 use crate::codegen::tensor_map::Frame;
 use crate::device_model::DeviceModel;
-use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody, SharedAttention};
+use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody};
 use crate::ir::DType;
 use crate::numerics::Precision;
 use cubecl_core::ir::Variable;
@@ -49,10 +49,6 @@ const NEIGHBOURS: usize = 8;
 const MOST_STAGES: usize = 6;
 /// Bytes of shared memory beside the ring: its alignment, and the barriers.
 const BESIDE_RING: usize = 2048;
-
-/// The attentions that tensor cores take.
-pub const SHARED_ATTENTION: SharedAttention =
-    SharedAttention { takes: attention::takes, takes_gradient: attention_gradient::takes };
 
 /// A tile of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,8 @@
 //! The frame of the gradient of attention on tensor cores, around the values at the points and the ends of the sums.
 
-use super::{BESIDE_RING, KEYS, LINE_BYTES, ROWS, Sum, TILE, TensorCoreAttentionGradient, WARPGROUP};
+use super::points::{KEYS, TILE};
+use super::{Sum, TensorCoreAttentionGradient};
+use crate::codegen::schedule::tensor_core::{BESIDE_RING, LINE_BYTES, ROWS, WARPGROUP};
 use crate::ir::DType;
 
 impl TensorCoreAttentionGradient {
@@ -90,6 +92,22 @@ const int first_tile = {first_tile}, end_tile = {end_tile};
 ",
             of_section = section * n_blocks,
         )
+    }
+
+    /// Whether a query of tile `tile` may not see each key of the block.
+    pub fn is_edge(&self) -> String {
+        let [first, end] = self.points.bounds;
+        let (period, last, keys) = (self.points.period, TILE - 1, KEYS);
+        let query = if period == self.m {
+            format!("(int)tile * {TILE}")
+        } else {
+            format!("(int)tile * {TILE} % {period}")
+        };
+        let hides = [
+            first.map(|first| format!("{query} + {last} + {first} > first_key")),
+            end.map(|end| format!("first_key + {keys} > {query} + {end}")),
+        ];
+        hides.into_iter().flatten().collect::<Vec<_>>().join(" || ")
     }
 
     /// The loop over the tiles that see a key of the block.

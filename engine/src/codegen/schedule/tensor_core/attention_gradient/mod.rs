@@ -15,7 +15,7 @@ mod frame;
 mod points;
 
 use super::attention::operand::{MappedOperand, dtype_of};
-use super::{BESIDE_RING, LINE_BYTES, NEIGHBOURS, ROWS, WARPGROUP, point, with_sum};
+use super::{BESIDE_RING, LINE_BYTES, NEIGHBOURS, WARPGROUP, point, with_sum};
 use crate::codegen::analysis::visible_points::visible_points;
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
@@ -31,12 +31,8 @@ use crate::fusion::{
     Access, AttentionGradientBody, Class, FusedBody, FusedInst, FusedOp, Kernel, PointSum, Source, Work,
 };
 use crate::ir::DType;
-use points::Points;
+use points::{Extents, KEYS, Points, TILE, lines};
 
-/// Queries of a tile.
-const TILE: usize = 64;
-/// Keys of a block.
-const KEYS: usize = 2 * ROWS;
 /// Extents of queries, keys and values: whole lines of the swizzle, and the most that registers hold sums of.
 const DEPTHS: [usize; 2] = [64, 128];
 /// The most stages of the rings.
@@ -267,7 +263,8 @@ impl Schedule for TensorCoreAttentionGradient {
         let sums = self.over_keys.as_ref().and_then(|_| kernel.buffers.operands.last());
         let sums = sums.map(|sums| code.named(sums.array)).unwrap_or_default();
         lines(code, &self.begin(&sums));
-        self.points.define(self, code, &kernel.body())?;
+        let extents = Extents { m: self.m, n: self.n, edge: self.is_edge() };
+        self.points.define(&extents, code, &kernel.body())?;
         lines(code, &self.tiles());
         for (number, sum) in self.over_queries.iter().enumerate() {
             lines(code, &self.groups(number, sum));
@@ -299,8 +296,4 @@ impl TensorCoreAttentionGradient {
         }
         Ok(())
     }
-}
-
-fn lines(code: &mut Code, text: &str) {
-    text.lines().for_each(|line| code.line(line));
 }

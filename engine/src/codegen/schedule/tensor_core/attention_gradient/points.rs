@@ -1,16 +1,30 @@
 //! The values at the points of a gradient of attention, in two phases: those that need the first product alone, which are
 //! computed while the second one is multiplied, and the others.
 
-use super::{KEYS, TILE, TensorCoreAttentionGradient, lines};
 use crate::codegen::analysis::operands::operands;
 use crate::codegen::analysis::visible_keys::VisibleKeys;
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32};
 use crate::codegen::ops::body::{BodyCode, Registers};
-use crate::codegen::schedule::tensor_core::point;
+use crate::codegen::schedule::tensor_core::{ROWS, point};
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use crate::ir::{DType, Scalar};
 use cubecl_core::ir::Variable;
+
+/// Queries of a tile.
+pub const TILE: usize = 64;
+/// Keys of a block.
+pub const KEYS: usize = 2 * ROWS;
+
+/// The points of a matrix.
+pub struct Extents {
+    /// Queries.
+    pub m: usize,
+    /// Keys.
+    pub n: usize,
+    /// Whether a query of tile `tile` may not see each key of the block, as an expression.
+    pub edge: String,
+}
 
 /// The body over points, and its phases.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,12 +83,7 @@ impl Points {
     }
 
     /// Defines `weigh`, the first phase, and `slope`, the second one, at the points of a thread in tile `tile`.
-    pub fn define(
-        &self,
-        form: &TensorCoreAttentionGradient,
-        code: &mut Code,
-        body: &BodyCode,
-    ) -> Result<(), CodegenError> {
+    pub fn define(&self, form: &Extents, code: &mut Code, body: &BodyCode) -> Result<(), CodegenError> {
         let n_points = TILE / 2;
         for reg in self.arrays() {
             code.line(format_args!("float value_{reg}[{n_points}];"));
@@ -83,7 +92,7 @@ impl Points {
             code.line(format_args!(
                 "const auto {name} = [&](const float (&products)[{n_points}], const unsigned int tile) {{"
             ));
-            let edge = form.is_edge();
+            let edge = &form.edge;
             match &self.unmasked {
                 Some(unmasked) if !edge.is_empty() => {
                     code.line(format_args!("if ({edge}) {{"));
@@ -120,7 +129,7 @@ impl Points {
     /// A phase at the points of a thread: two queries of each eight, and two keys.
     fn at_points(
         &self,
-        form: &TensorCoreAttentionGradient,
+        form: &Extents,
         code: &mut Code,
         body: &BodyCode,
         phase: usize,
@@ -174,7 +183,7 @@ impl Points {
     /// The wanted values at a point; 0 where there is no key.
     fn at_key(
         &self,
-        form: &TensorCoreAttentionGradient,
+        form: &Extents,
         code: &mut Code,
         body: &BodyCode,
         Place { at, row, half }: &Place,
@@ -202,13 +211,7 @@ impl Points {
     }
 
     /// The number of a query among those of all matrices, and registers that know nothing yet.
-    fn query(
-        &self,
-        form: &TensorCoreAttentionGradient,
-        code: &mut Code,
-        body: &BodyCode,
-        i: usize,
-    ) -> (Variable, Registers) {
+    fn query(&self, form: &Extents, code: &mut Code, body: &BodyCode, i: usize) -> (Variable, Registers) {
         let in_matrix =
             code.expression(code.index, format_args!("tile * {TILE} + 8 * j + threadIdx.x % 4 * 2 + {i}"));
         let matrix = code.expression(code.index, "z");
@@ -217,6 +220,10 @@ impl Points {
         code.note_place(row, form.m, matrix, in_matrix);
         (row, vec![None; body.body.insts.len()])
     }
+}
+
+pub fn lines(code: &mut Code, text: &str) {
+    text.lines().for_each(|line| code.line(line));
 }
 
 /// By register: whether it depends on an operation of a kind.
@@ -258,22 +265,4 @@ fn needed(body: &FusedBody, roots: &[Reg], is_given: impl Fn(Reg) -> bool) -> Ve
         }
     }
     (0..body.insts.len()).filter(|&reg| is_needed[reg] && !is_given(reg)).collect()
-}
-
-impl TensorCoreAttentionGradient {
-    /// Whether a query of tile `tile` may not see each key of the block.
-    fn is_edge(&self) -> String {
-        let [first, end] = self.points.bounds;
-        let (period, last, keys) = (self.points.period, TILE - 1, KEYS);
-        let query = if period == self.m {
-            format!("(int)tile * {TILE}")
-        } else {
-            format!("(int)tile * {TILE} % {period}")
-        };
-        let hides = [
-            first.map(|first| format!("{query} + {last} + {first} > first_key")),
-            end.map(|end| format!("first_key + {keys} > {query} + {end}")),
-        ];
-        hides.into_iter().flatten().collect::<Vec<_>>().join(" || ")
-    }
 }
