@@ -137,7 +137,7 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
 }
 
 /// The graph with scores of their own for users beside attentions. Gradients of a softmax that is spelled out are rewritten
-/// if a kernel of a gradient of attention comes of it.
+/// if that yields a kernel of a gradient of attention.
 fn separated(graph: &Graph, settings: &fusion::Settings, is_exact: bool) -> Graph {
     let plain = separate_scores(graph, false);
     if is_exact || !settings.device.kernels.attention_gradients {
