@@ -164,14 +164,12 @@ fn choosing_by_gumbel_softmax_is_one_kernel_forward_and_one_row_kernel_in_traini
     expect![[r#"
         [
             "matmul",
-            "map",
-            "attention",
             "row",
             "matmul",
             "row",
-            "map",
             "matmul",
-            "map",
+            "row",
+            "matmul",
         ]
     "#]]
     .assert_debug_eq(&kinds);

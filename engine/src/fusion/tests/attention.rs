@@ -346,7 +346,25 @@ fn the_body_of_a_gradient_reads_rows_and_its_own_operands() {
     let gradient = kernels.iter().find(|kernel| kernel.kind() == "attention gradient").unwrap();
     let text = gradient.describe(&graph);
     let points = &text[text.find("points\n    points").unwrap()..text.find("  sum over").unwrap()];
-    expect![[r#""#]].assert_eq(points);
+    expect![[r#"
+        points
+            points [1024, 512, 1]
+            %0: i32 element = point[1024:0, 512:1]
+            %1: i32 row = point[2:0, 512:1]
+            %2: bool element = le(%0, %1)
+            %3: f32 element = accumulator
+            %4: f32 uniform = -inf
+            %5: f32 element = select(%2, %3, %4)
+            %6: f32 row = @4[1024:1]
+            %7: f32 element = sub(%5, %6)
+            %8: f32 element = exp(%7)
+            %9: f32 row = @5[1024:1]
+            %10: f32 element = div(%8, %9)
+            %11: f32 element = second accumulator
+            %12: f32 row = @6[1024:1]
+            %13: f32 element = sub(%11, %12)
+            %14: f32 element = mul(%10, %13)
+    "#]].assert_eq(points);
 }
 
 #[test]
