@@ -364,7 +364,8 @@ fn the_body_of_a_gradient_reads_rows_and_its_own_operands() {
             %12: f32 row = @6[1024:1]
             %13: f32 element = sub(%11, %12)
             %14: f32 element = mul(%10, %13)
-    "#]].assert_eq(points);
+    "#]]
+    .assert_eq(points);
 }
 
 #[test]
