@@ -126,6 +126,11 @@ impl Code<'_> {
         self.comment(format!("{CALL}{text}"));
     }
 
+    /// Lines of CUDA C++.
+    pub(crate) fn lines(&mut self, text: &str) {
+        text.lines().for_each(|line| self.line(line));
+    }
+
     /// The value of an expression in CUDA C++.
     pub(crate) fn expression(&mut self, elem: ElemType, text: impl Display) -> Variable {
         let out = self.scope.create_local(Type::scalar(elem)).consume();

@@ -33,7 +33,7 @@ fn attention_in(dtype: DType, rows: impl FnOnce(&mut Builder, Value) -> Value) -
 }
 
 /// A softmax whose rows of `-inf` weigh nothing, and its logarithm as an output.
-fn guarded(b: &mut Builder, x: Value) -> Value {
+pub fn guarded(b: &mut Builder, x: Value) -> Value {
     let m = b.reduce(Monoid::Max, x, &[2]);
     let m = b.map(&[m], |m| E::select(m[0].eq(f64::NEG_INFINITY), 0.0, m[0]));
     let wide = b.unreduce(m, &[2], x);

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 //! Attention on tensor cores: its text on the host against sums in `f64`, and the attentions that it takes.
 
+use super::online_softmax::guarded;
 use super::products::{dtype_bytes, rounded};
 use super::*;
 use crate::compile::{Options, compile};
@@ -15,20 +16,6 @@ struct Attention {
 
 /// Positions of a score: matrix, query and key.
 type Place = [usize; 3];
-
-/// A softmax whose rows of `-inf` weigh nothing, and its logarithm as an output.
-fn guarded(b: &mut Builder, x: Value) -> Value {
-    let m = b.reduce(Monoid::Max, x, &[2]);
-    let m = b.map(&[m], |m| E::select(m[0].eq(f64::NEG_INFINITY), 0.0, m[0]));
-    let wide = b.unreduce(m, &[2], x);
-    let e = b.map(&[x, wide], |v| (v[0] - v[1]).exp());
-    let sum = b.sum(e, &[2]);
-    let lse = b.map(&[sum, m], |v| v[0].log() + v[1]);
-    b.graph.outputs.push(("lse".into(), lse));
-    let sum = b.map(&[sum], |s| E::select(s[0].eq(0.0), 1.0, s[0]));
-    let sum = b.unreduce(sum, &[2], x);
-    b.div(e, sum)
-}
 
 pub fn by(l: usize, r: usize) -> Contract {
     Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] }

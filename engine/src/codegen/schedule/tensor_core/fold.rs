@@ -5,7 +5,7 @@
 //! of the right matrix alone. Where there are few rows, the columns are cut into pieces, whose states another launch merges.
 
 use super::fold_shape::TensorCoreFold;
-use super::score_fold::{PAIR, ScoreFold, lines};
+use super::score_fold::{PAIR, ScoreFold};
 use super::{BESIDE_RING, N_MULTIPLIERS, ResultTile, TensorCoreMatmul, WARPGROUP};
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32};
@@ -54,9 +54,9 @@ impl Schedule for TensorCoreFold {
     }
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
-        lines(code, &(self.setup() + &self.copier() + &self.multiplier()));
+        code.lines(&(self.setup() + &self.copier() + &self.multiplier()));
         let behind = self.fold.begin(code, self.scores());
-        lines(code, &(self.tiles() + &self.multiply()));
+        code.lines(&(self.tiles() + &self.multiply()));
         self.epilogue(code, kernel)?;
         if let Some(score) = behind {
             self.cover(code, score);
@@ -65,11 +65,11 @@ impl Schedule for TensorCoreFold {
         let results: Vec<_> =
             results.map(|&(to, dtype)| (kernel.buffers.operands[to].clone(), dtype)).collect();
         self.fold.take(code, self.scores(), &results);
-        lines(code, &format!("}}\n{}", self.free_kept()));
+        code.lines(&format!("}}\n{}", self.free_kept()));
         let states = self.states.map(|states| kernel.buffers.operands[states].array);
         self.fold.finish(code, self.scores(), &results, states);
         // The ends of the loop over units and of the branch.
-        lines(code, "}\n}\n");
+        code.lines("}\n}\n");
         Ok(())
     }
 }
@@ -84,7 +84,7 @@ impl TensorCoreFold {
         }
         let [_, m, n, _] = self.product.extents;
         let width = width(body.body, n).min(PAIR);
-        lines(code, &self.pairs());
+        code.lines(&self.pairs());
         // Rows and columns behind the last are computed as the last ones, and count for nothing.
         let ResultTile { rows, columns } = self.product.tile;
         let row = format!("z * {m} + {}", within("row", m, (rows, 1)));
@@ -151,7 +151,7 @@ if (column + e >= {n}) sums[i][4 * j + 2 * half + e] = {score};
 ",
             pairs = self.pairs()
         );
-        lines(code, &text);
+        code.lines(&text);
     }
 }
 

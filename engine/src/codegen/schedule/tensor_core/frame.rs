@@ -38,7 +38,7 @@ impl TensorCoreMatmul {
     pub fn begin(&self, code: &mut Code) {
         let text =
             [self.setup(), self.copier(), "take_registers<240>();\n".to_string(), self.tiles()].concat();
-        text.lines().for_each(|line| code.line(line));
+        code.lines(&text);
     }
 
     /// Emits the products of a tile.
@@ -52,7 +52,7 @@ impl TensorCoreMatmul {
     /// Emits `body` at each group of points of the thread, at the row and the column of its first one.
     pub fn at_groups(&self, code: &mut Code, has_sums: bool, body: impl FnOnce(&mut Code, [Variable; 2])) {
         let text = [self.loops(), if has_sums { self.sums() } else { String::new() }, self.inside()].concat();
-        text.lines().for_each(|line| code.line(line));
+        code.lines(&text);
         let place = self.place(code);
         body(code, place);
         // The ends of the condition and of the loops.

@@ -219,6 +219,23 @@ fn point(code: &mut Code, n: usize, [row, column]: [Variable; 2]) -> Variable {
     point
 }
 
+/// Emits an end at eight neighbouring points, whose sums are in `part`, at `row` and `column` of matrix `z`. A matrix has
+/// so many rows.
+fn end_of_group(code: &mut Code, body: &BodyCode, n_rows: usize) -> Result<(), CodegenError> {
+    let columns = body.body.domain.row;
+    let row = code.expression(code.index, format_args!("z * {n_rows} + row"));
+    let column = code.expression(code.index, "column");
+    let width = width(body.body, columns).min(NEIGHBOURS);
+    for first in (0..NEIGHBOURS).step_by(width) {
+        let column = code.at_offset(column, first);
+        let first_point = point(code, columns, [row, column]);
+        let group = Group::from(code, first_point, width);
+        let mut registers: Vec<Registers> = (first..first + width).map(|i| with_sum(code, body, i)).collect();
+        group_with_registers(code, body, &group, &mut registers)?;
+    }
+    Ok(())
+}
+
 /// The registers of a point that know its sum alone, element `i` of `part`.
 fn with_sum(code: &mut Code, body: &BodyCode, i: usize) -> Registers {
     let sum = code.expression(F32, format_args!("part[{i}]"));

@@ -22,11 +22,6 @@ pub const OWN_ROW: &str = "own_row + 64 * i + 8 * half";
 /// A thread's first column within every eight.
 pub const OWN_COLUMN: &str = "threadIdx.x % 4 * 2";
 
-/// Emits lines of text.
-pub fn lines(code: &mut Code, text: &str) {
-    text.lines().for_each(|line| code.line(line));
-}
-
 /// The loops over the rows of a thread: parts, and two rows of each.
 pub fn at_rows(n_parts: usize) -> String {
     format!(
@@ -89,7 +84,7 @@ impl ScoreFold {
     /// Emits the fold of a tile.
     pub fn take(self, code: &mut Code, scores: Scores, results: &[Target]) {
         match self {
-            ScoreFold::Extreme(monoid) => lines(code, &take_extreme(scores, monoid)),
+            ScoreFold::Extreme(monoid) => code.lines(&take_extreme(scores, monoid)),
             ScoreFold::Blocks(monoid, columns) => take_blocks(code, scores, (monoid, columns), results),
         }
     }
@@ -126,7 +121,7 @@ place[i][half] = first_tile * {columns} + {OWN_COLUMN};
         rows = at_rows(n),
         columns = scores.columns,
     );
-    lines(code, &text);
+    code.lines(&text);
     initial
 }
 
@@ -193,7 +188,7 @@ fn finish_extreme(
 ) {
     let fold = extreme(monoid, code.device);
     let row = format!("const unsigned int row = first_row + {OWN_ROW};\n");
-    lines(code, &(at_rows(scores.n_parts) + &row));
+    code.lines(&(at_rows(scores.n_parts) + &row));
     let state = [("best", F32), ("place", U32)].map(|(name, elem)| {
         let value = code.expression(elem, format_args!("{name}[i][half]"));
         code.mutable(value)
@@ -265,7 +260,7 @@ const unsigned int number = first_column / {columns} + block;
         near = shuffled(1),
         far = shuffled(2),
     );
-    lines(code, &text);
+    code.lines(&text);
     let is_inside = format!("threadIdx.x % 4 == block % 4 && row < {m} && number < {of_row}");
     let writes = code.expression(BOOL, is_inside);
     code.when(writes, |code| {
@@ -276,5 +271,5 @@ const unsigned int number = first_column / {columns} + block;
         let value = code.expression(F32, "value");
         results.iter().for_each(|to| store(code, to, place, value));
     });
-    lines(code, "}\n}\n");
+    code.lines("}\n}\n");
 }

@@ -13,15 +13,14 @@ mod frame;
 pub(super) mod operand;
 mod rows;
 
-use super::{BESIDE_RING, LINE_BYTES, NEIGHBOURS, ROWS, WARPGROUP, point, with_sum};
+use super::{BESIDE_RING, LINE_BYTES, NEIGHBOURS, ROWS, WARPGROUP, end_of_group, point};
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32};
 use crate::codegen::ir::ptx::WarpgroupProduct;
 use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::body::{BodyCode, Registers};
-use crate::codegen::ops::vector_group::{Group, width};
-use crate::codegen::schedule::map::group_with_registers;
+use crate::codegen::ops::vector_group::Group;
 use crate::codegen::tensor_map::Frame;
 use crate::device_model::DeviceModel;
 use crate::fusion::{AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, Reg, Work};
@@ -213,21 +212,21 @@ impl Schedule for TensorCoreAttention {
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let has_fast_math = code.device.has_fast_math;
-        lines(code, &self.begin());
-        lines(code, &self.block());
+        code.lines(&self.begin());
+        code.lines(&self.block());
         let rows = RowCode { form: self, body: kernel.body(), has_fast_math };
         let base = rows.values_of_rows(code)?;
-        lines(code, &self.state());
+        code.lines(&self.state());
         rows.complete(code, &base)?;
-        lines(code, &self.weigh(has_fast_math));
-        lines(code, &self.tiles());
-        lines(code, &self.totals());
+        code.lines(&self.weigh(has_fast_math));
+        code.lines(&self.tiles());
+        code.lines(&self.totals());
         rows.finish(code, base)?;
-        lines(code, &self.groups());
+        code.lines(&self.groups());
         let body = BodyCode { body: &self.end, ..kernel.body() };
-        self.end_of_group(code, &body)?;
+        end_of_group(code, &body, self.m)?;
         // The ends of the condition, of the loops over groups and over blocks of rows, and of the branch.
-        lines(code, "}\n}\n}\n}\n");
+        code.lines("}\n}\n}\n}\n");
         Ok(())
     }
 }
@@ -246,27 +245,6 @@ const unsigned int own_row = first_row + group * {ROWS} + in_group / 32 * 16 + i
             self.items()
         )
     }
-
-    /// The end at eight neighbouring points.
-    fn end_of_group(&self, code: &mut Code, body: &BodyCode) -> Result<(), CodegenError> {
-        let m = self.m;
-        let row = code.expression(code.index, format_args!("z * {m} + row"));
-        let column = code.expression(code.index, "column");
-        let width = width(body.body, self.width).min(NEIGHBOURS);
-        for first in (0..NEIGHBOURS).step_by(width) {
-            let column = code.at_offset(column, first);
-            let first_point = point(code, self.width, [row, column]);
-            let group = Group::from(code, first_point, width);
-            let mut registers: Vec<Registers> =
-                (first..first + width).map(|i| with_sum(code, body, i)).collect();
-            group_with_registers(code, body, &group, &mut registers)?;
-        }
-        Ok(())
-    }
-}
-
-fn lines(code: &mut Code, text: &str) {
-    text.lines().for_each(|line| code.line(line));
 }
 
 /// The code of the body over rows of scores. A thread has two rows, eight apart.
@@ -349,7 +327,7 @@ impl RowCode<'_> {
             .filter(|&reg| self.inst(reg).class == Class::Element && !is_given(reg))
             .collect();
         let (n_groups, keys) = (form.tile_keys / 8, form.tile_keys);
-        lines(code, &format!("#pragma unroll\nfor (int j = 0; j < {n_groups}; j++) {{"));
+        code.lines(&format!("#pragma unroll\nfor (int j = 0; j < {n_groups}; j++) {{"));
         code.line(format_args!("const unsigned int column = tile * {keys} + 8 * j + threadIdx.x % 4 * 2;"));
         let width = if n.is_multiple_of(2) { 2 } else { 1 };
         for (half, row) in rows.iter().enumerate() {

@@ -15,23 +15,22 @@ mod frame;
 mod points;
 
 use super::attention::operand::{MappedOperand, dtype_of};
-use super::{BESIDE_RING, LINE_BYTES, NEIGHBOURS, WARPGROUP, point, with_sum};
+use super::{BESIDE_RING, LINE_BYTES, WARPGROUP, end_of_group};
 use crate::codegen::analysis::visible_points::visible_points;
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
 use crate::codegen::ir::ptx::WarpgroupProduct;
 use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::operand::OperandForm;
-use crate::codegen::ops::body::{BodyCode, Registers};
-use crate::codegen::ops::vector_group::{Group, width};
-use crate::codegen::schedule::map::{Map, group_with_registers};
+use crate::codegen::ops::body::BodyCode;
+use crate::codegen::schedule::map::Map;
 use crate::codegen::tensor_map::Frame;
 use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, AttentionGradientBody, Class, FusedBody, FusedInst, FusedOp, Kernel, PointSum, Source, Work,
 };
 use crate::ir::DType;
-use points::{Extents, KEYS, Points, TILE, lines};
+use points::{Extents, KEYS, Points, TILE};
 
 /// Extents of queries, keys and values: whole lines of the swizzle, and the most that registers hold sums of.
 const DEPTHS: [usize; 2] = [64, 128];
@@ -262,38 +261,19 @@ impl Schedule for TensorCoreAttentionGradient {
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let sums = self.over_keys.as_ref().and_then(|_| kernel.buffers.operands.last());
         let sums = sums.map(|sums| code.named(sums.array)).unwrap_or_default();
-        lines(code, &self.begin(&sums));
+        code.lines(&self.begin(&sums));
         let extents = Extents { m: self.m, n: self.n, edge: self.is_edge() };
         self.points.define(&extents, code, &kernel.body())?;
-        lines(code, &self.tiles());
+        code.lines(&self.tiles());
         for (number, sum) in self.over_queries.iter().enumerate() {
-            lines(code, &self.groups(number, sum));
+            code.lines(&self.groups(number, sum));
             let body = BodyCode { body: &sum.end, ..kernel.body() };
-            self.end_of_group(code, &body)?;
+            end_of_group(code, &body, self.n)?;
             // The ends of the condition and of the loop.
-            lines(code, "}\n}\n");
+            code.lines("}\n}\n");
         }
         // The end of the branch.
         code.line("}");
-        Ok(())
-    }
-}
-
-impl TensorCoreAttentionGradient {
-    /// The end of a sum over queries at eight neighbouring points.
-    fn end_of_group(&self, code: &mut Code, body: &BodyCode) -> Result<(), CodegenError> {
-        let (n, columns) = (self.n, body.body.domain.row);
-        let row = code.expression(code.index, format_args!("z * {n} + row"));
-        let column = code.expression(code.index, "column");
-        let width = width(body.body, columns).min(NEIGHBOURS);
-        for first in (0..NEIGHBOURS).step_by(width) {
-            let column = code.at_offset(column, first);
-            let first_point = point(code, columns, [row, column]);
-            let group = Group::from(code, first_point, width);
-            let mut registers: Vec<Registers> =
-                (first..first + width).map(|i| with_sum(code, body, i)).collect();
-            group_with_registers(code, body, &group, &mut registers)?;
-        }
         Ok(())
     }
 }

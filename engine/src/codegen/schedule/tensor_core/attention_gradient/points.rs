@@ -141,7 +141,7 @@ impl Points {
         let needed = needed(body.body, &wanted, |reg| self.is_given(body.body, reg, phase));
         let is_element = |reg: &Reg| body.body.insts[*reg].class == Class::Element;
         let (elements, others): (Vec<Reg>, Vec<Reg>) = needed.into_iter().partition(is_element);
-        lines(code, &format!("#pragma unroll\nfor (int j = 0; j < {}; j++) {{\n", TILE / 8));
+        code.lines(&format!("#pragma unroll\nfor (int j = 0; j < {}; j++) {{\n", TILE / 8));
         for i in 0..2 {
             let (row, mut registers) = self.query(form, code, body, i);
             body.run(code, others.iter().copied(), row, &mut registers)?;
@@ -220,10 +220,6 @@ impl Points {
         code.note_place(row, form.m, matrix, in_matrix);
         (row, vec![None; body.body.insts.len()])
     }
-}
-
-pub fn lines(code: &mut Code, text: &str) {
-    text.lines().for_each(|line| code.line(line));
 }
 
 /// By register: whether it depends on an operation of a kind.
