@@ -156,22 +156,6 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::Iota { axis }, vec![], ty)
     }
 
-    /// Random bits, `u32[extents]`, from the stream that belongs to the current scope and `salt`.
-    pub fn random_bits(&mut self, salt: &str, extents: &[usize]) -> Value {
-        let step = self.step();
-        let stream = stream_of(&format!("{}/{salt}", self.scope));
-        self.push(NodeOp::Random { stream }, vec![step], Type::new(DType::U32, extents))
-    }
-
-    /// Uniform numbers in the open interval (0, 1), `f32[extents]`: (k + ½)·2⁻²³ with k the upper 23 random bits.
-    pub fn random_uniform(&mut self, salt: &str, extents: &[usize]) -> Value {
-        let bits = self.random_bits(salt, extents);
-        let shift = self.full_like(bits, 9.0);
-        let top = self.binary(Binary::Shr, bits, shift);
-        let k = self.cast(top, DType::F32);
-        self.map(&[k], |x| (x[0] + 0.5) * (0.5f64.powi(23)))
-    }
-
     // ---- Maps. Operands broadcast by the numpy rule.
 
     /// A one-result scalar body over broadcast operands.
@@ -492,9 +476,4 @@ fn count_name(counters: &mut HashMap<Symbol, usize>, name: &str) {
         let counter = counters.entry(scope.into()).or_insert(0);
         *counter = (*counter).max(number);
     }
-}
-
-/// The random stream of a path of names: 32-bit FNV-1a. It decides the random bits, so it never changes.
-pub fn stream_of(path: &str) -> u32 {
-    path.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ byte as u32).wrapping_mul(0x0100_0193))
 }

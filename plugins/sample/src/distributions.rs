@@ -12,7 +12,7 @@ pub fn uniform() -> OpForm {
         vec![AttrSpec::float("low", "lower bound", 0.0), AttrSpec::float("high", "upper bound", 1.0)],
         |b, extents, attrs| {
             let (low, high) = (attrs.float("low"), attrs.float("high"));
-            let u = b.random_uniform("uniform", extents);
+            let u = random_uniform(b, "uniform", extents, attrs);
             // Numbers are drawn in `f32`.
             let dtype = if attrs.dtype("dtype") == DType::F64 { DType::F32 } else { attrs.dtype("dtype") };
             let last = Literal::Float(high).below(dtype);
@@ -46,8 +46,8 @@ pub fn normal() -> OpForm {
         ],
         |b, extents, attrs| {
             let (mean, std) = (attrs.float("mean"), attrs.float("std"));
-            let radius = b.random_uniform("radius", extents);
-            let angle = b.random_uniform("angle", extents);
+            let radius = random_uniform(b, "radius", extents, attrs);
+            let angle = random_uniform(b, "angle", extents, attrs);
             b.map(&[radius, angle], |v| {
                 let z = (v[0].log() * -2.0).sqrt() * (v[1] * std::f64::consts::TAU).cos();
                 z * std + mean
@@ -67,6 +67,11 @@ pub fn random(
     let common = [
         AttrSpec::must("shape", "extents of the result", AttrKind::Shape),
         AttrSpec::dtype("dtype", "type of the result, a float", DType::F32),
+        AttrSpec::open(
+            "seed",
+            "the stream of the numbers: nodes of one seed draw the same ones; each node has its own by default",
+            AttrKind::Int,
+        ),
     ];
     OpForm::new(name, summary)
         .attrs(own_attrs)
@@ -76,6 +81,14 @@ pub fn random(
         .no_grad("random numbers depend on nothing")
         // An empty draw is the only one with a predictable result.
         .example("of nothing", empty_draw, &[], &[("f32[0]", &[])])
+}
+
+/// Uniform numbers in (0, 1), from the stream that the attributes name, or that of the node.
+pub fn random_uniform(b: &mut Builder, salt: &str, extents: &[usize], attrs: &Attrs) -> Value {
+    match attrs.opt_int("seed") {
+        Some(seed) => b.random_uniform_of(seed, salt, extents),
+        None => b.random_uniform(salt, extents),
+    }
 }
 
 fn random_type(name: &str, attrs: &Attrs) -> Result<Type, TypeIssue> {

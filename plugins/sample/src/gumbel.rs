@@ -1,6 +1,6 @@
 //! Sampling by Gumbel noise.
 
-use crate::distributions::{gumbel_of, random};
+use crate::distributions::{gumbel_of, random, random_uniform};
 use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, Monoid, Type, Value};
 use engine_core::op::{AttrSpec, InputSpec, Lowering, OpForm, TypeIssue, checked};
 
@@ -11,8 +11,8 @@ pub fn sample_gumbel() -> OpForm {
         "Draws standard Gumbel noise.",
         "sample_gumbel(shape=[0])",
         vec![],
-        |b, extents, _| {
-            let u = b.random_uniform("gumbel", extents);
+        |b, extents, attrs| {
+            let u = random_uniform(b, "gumbel", extents, attrs);
             b.map(&[u], |u| gumbel_of(u[0]))
         },
     )
