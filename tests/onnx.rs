@@ -9,6 +9,8 @@ mod common;
 mod damaged;
 #[path = "onnx/documents.rs"]
 mod documents;
+#[path = "onnx/draws.rs"]
+mod draws;
 #[path = "onnx/export.rs"]
 mod export;
 #[path = "onnx/models.rs"]

@@ -66,6 +66,16 @@ impl Number {
         }
     }
 
+    /// The stream of random numbers that a seed names. ONNX has floats for seeds: those that are no whole numbers go by their
+    /// bits.
+    pub(crate) fn stream(&self) -> Option<i64> {
+        match self {
+            Number::Float(x) if x.fract() == 0.0 && x.abs() < 2f64.powi(53) => Some(*x as i64),
+            Number::Float(x) => Some(i64::from((*x as f32).to_bits())),
+            other => other.int(),
+        }
+    }
+
     /// `self + other`, if it is a number or an extent.
     pub(crate) fn plus(&self, other: &Number) -> Option<Number> {
         match (self, other) {

@@ -11,6 +11,8 @@
 
 mod attention;
 mod body;
+mod by_data;
+mod draws;
 mod export;
 mod fault;
 mod fold;
@@ -27,6 +29,7 @@ mod narrow;
 mod node;
 mod old;
 mod operands;
+mod optimizers;
 mod pads;
 mod picks;
 mod proto;

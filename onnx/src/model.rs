@@ -138,6 +138,8 @@ fn one_line(text: &str) -> String {
 
 fn opset_of(imports: &[OperatorSetIdProto]) -> Result<i64, Diagnostic> {
     let version = translate::opset_of(imports);
+    // A model may have ops of other domains alone.
+    let version = version.or_else(|| (!imports.is_empty()).then_some(NEWEST_OPSET));
     let version = version
         .ok_or_else(|| broken("the model names no opset of ONNX", "the file is damaged, or no ONNX model"))?;
     match (OLDEST_OPSET..=NEWEST_OPSET).contains(&version) {

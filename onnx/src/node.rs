@@ -1,5 +1,6 @@
 //! The nodes of a model.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -79,6 +80,14 @@ impl Node {
         };
         let domain = if self.domain.is_empty() { String::new() } else { format!("{}.", self.domain) };
         format!("node `{name}` ({domain}{})", self.op)
+    }
+
+    /// The name of the op in the table; that of another domain stands before it.
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        match self.domain.as_str() {
+            "" => Cow::Borrowed(&self.op),
+            domain => Cow::Owned(format!("{domain}.{}", self.op)),
+        }
     }
 
     /// A fact about the node that keeps it from being translated.

@@ -43,6 +43,52 @@ pub(crate) fn reverse_sequence(of: &mut Translation, node: &Node) -> Result<(), 
     Ok(())
 }
 
+/// `TensorScatter(cache, update, starts)`: the cache, with the update along an axis from the start of each item on. What
+/// reaches beyond the end is left out, or goes on at the front of a circular cache.
+pub(crate) fn tensor_scatter(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let ((name, shape), (update, given)) = (operand(of, node, 0)?, operand(of, node, 1)?);
+    let along = axis(node, node.int("axis", -2), shape.len())?;
+    let starts = node.input(2).map(|_| operand(of, node, 2)).transpose()?;
+    let is_like = |at: usize| at == along || shape[at] == given[at];
+    let is_fit = given.len() == shape.len()
+        && (0..shape.len()).all(is_like)
+        && along > 0
+        && starts.as_ref().is_none_or(|(_, extents)| extents[..] == shape[..1]);
+    if !is_fit {
+        let message = format!("{} has operands of unexpected shapes", node.describe());
+        return Err(broken(
+            message,
+            "the update and the cache differ along `axis` alone, which is not the first",
+        ));
+    }
+    let n = given[along].int().ok_or_else(|| node.fault("has an update of open length"))?;
+    if n == 0 {
+        of.values.alias(&node.outputs[0], name);
+        return Ok(());
+    }
+    let narrow = of.values.element(name).and_then(|(_, narrow)| narrow);
+    let mut dtype = DType::I32;
+    let mut start = String::new();
+    if let Some((starts, _)) = starts {
+        dtype = of.values.type_of(starts).map_or(DType::I64, |ty| ty.dtype);
+        let starts = of.values.tensor(starts)?.0;
+        start = format!(" - reshape({starts}, shape={})", extents_at(shape.len(), &[(0, &shape[0])]));
+    }
+    let mut place = format!("{}{start}", positions(shape.len(), along, &shape[along], dtype));
+    if node.text("mode", "linear") == "circular" {
+        place = format!("remainder({place}, {})", of_number(&shape[along]));
+    }
+    let label = format!("{}/places", node.outputs[0]);
+    let place = of.values.derive(&label, &format!("broadcast_to({place}, shape={})", list(&shape)), None)?;
+    let place = of.values.tensor_of(&label, place)?.0;
+    let (cache, update) = (of.values.tensor(name)?.0, of.values.tensor(update)?.0);
+    let taken = format!("gather({update}, clamp({place}, min=0, max={}), axis={along})", n - 1);
+    let expr = format!("where(({place} >= 0) & ({place} < {n}), {taken}, {cache})");
+    of.values.define(&node.outputs[0], expression(&expr))?;
+    of.values.set_narrow(&node.outputs[0], narrow);
+    Ok(())
+}
+
 /// `Compress(x, condition)`: the elements or slices where a known condition holds.
 pub(crate) fn compress(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let (name, shape) = operand(of, node, 0)?;

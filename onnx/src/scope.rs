@@ -177,6 +177,12 @@ impl Scope<'_> {
         match name {
             "truth" => return Ok(Setting::Number(Number::Bool(self.condition(first)?))),
             "text" => return self.setting(first),
+            "stream" => {
+                return Ok(match self.setting(first)? {
+                    Setting::Number(seed) => Setting::Number(Number::Int(seed.stream().ok_or_else(unclear)?)),
+                    other => other,
+                });
+            }
             "dtype" => {
                 let number = self.int(first)?;
                 let dtype = dtype_from(number)

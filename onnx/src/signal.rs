@@ -10,6 +10,7 @@ use crate::literal::{list, of_number};
 use crate::node::Node;
 use crate::operands::{axis, matrix, numbers, operand};
 use crate::table::expression;
+use crate::tensor::{Stored, dtype_from};
 use crate::translate::Translation;
 
 /// The most elements of a matrix.
@@ -141,4 +142,54 @@ pub(crate) fn stft(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> 
     let transform = Transform { given: n, n, is_inverse: false, is_half, parts: *parts as usize };
     let y = transformed(of, node, &windows, (2, 4), &transform)?;
     of.values.define(&node.outputs[0], expression(&y)).map(drop)
+}
+
+/// `MelWeightMatrix(bins, length, rate, low, high)`: the shares of the frequencies of a spectrum in bands that are equally wide
+/// on the mel scale. A band is a triangle between its neighbours' centres.
+pub(crate) fn mel_weights(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let number = |at: usize| {
+        let found = numbers(of, node, at)?.and_then(|found| found.first()?.float());
+        found.ok_or_else(|| broken(format!("{} lacks an operand", node.describe()), "export the model again"))
+    };
+    let [n_bands, length, rate, low, high] = [number(0)?, number(1)?, number(2)?, number(3)?, number(4)?];
+    let n_rows = (length / 2.0).floor() + 1.0;
+    let is_fit = n_bands >= 1.0 && length >= 1.0 && rate >= 1.0 && n_rows * n_bands <= MOST as f64;
+    if !is_fit {
+        return Err(node.fault("has no bands, or too many"));
+    }
+    let edges = mel_edges([n_bands, length, rate, low, high]);
+    if !edges.iter().all(|edge| (0.0..n_rows).contains(edge)) {
+        return Err(node.fault("has bands beyond its spectrum"));
+    }
+    let (n_rows, n_bands) = (n_rows as usize, n_bands as usize);
+    let mut shares = vec![0.0; n_rows * n_bands];
+    for (band, edge) in edges.windows(3).enumerate() {
+        let [from, centre, to] = [0, 1, 2].map(|at| edge[at] as usize);
+        for row in from..to.max(centre + 1) {
+            let share = match row {
+                _ if row == centre => 1.0,
+                _ if row < centre => (row - from) as f64 / (centre - from) as f64,
+                _ => (to - row) as f64 / (to - centre) as f64,
+            };
+            shares[row * n_bands + band] = share;
+        }
+    }
+    let dtype = dtype_from(node.int("output_datatype", 1))
+        .ok_or_else(|| node.fault("asks for an element type that the engine lacks"))?;
+    if dtype == DType::F32 {
+        let bytes = shares.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+        of.values.add_stored(&node.outputs[0], Stored::new(dtype, vec![n_rows, n_bands], bytes));
+        return Ok(());
+    }
+    let weights = matrix(of, &format!("{}_mel", node.outputs[0]), &[n_rows, n_bands], &shares)?;
+    of.values.define(&node.outputs[0], expression(&format!("cast({weights}, dtype={dtype})"))).map(drop)
+}
+
+/// The places of the edges and centres of bands in a spectrum.
+fn mel_edges([n_bands, length, rate, low, high]: [f64; 5]) -> Vec<f64> {
+    let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
+    let step = (mel(high) - mel(low)) / (n_bands + 2.0);
+    let hertz = |at: usize| 700.0 * (10f64.powf((at as f64 * step + mel(low)) / 2595.0) - 1.0);
+    let n = n_bands as usize + 2;
+    (0..n).map(|at| ((length + 1.0) * hertz(at) / rate).floor()).collect()
 }

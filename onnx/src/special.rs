@@ -13,13 +13,20 @@ use crate::operands::{MOST_AXES, axis, cut, ints, numbers, operand, positions};
 use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
-use crate::{grid, loops, pads, picks, quantize, recurrent, regions, resize, sequences, signal, windows};
+use crate::{
+    by_data, draws, grid, loops, optimizers, pads, picks, quantize, recurrent, regions, resize, sequences,
+    signal, windows,
+};
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
+    ("ai.onnx.preview.training.Adagrad", optimizers::adagrad),
+    ("ai.onnx.preview.training.Adam", optimizers::adam),
+    ("ai.onnx.preview.training.Momentum", optimizers::momentum),
     ("AffineGrid", grid::affine_grid),
     ("Attention", attention),
     ("AveragePool", windows::average_pool),
+    ("BitCast", by_data::bit_cast),
     ("CausalConvWithState", windows::causal_conv),
     ("Cast", cast),
     ("CastLike", cast),
@@ -34,6 +41,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("ConvTranspose", windows::conv_transpose),
     ("DFT", signal::dft),
     ("DequantizeLinear", quantize::dequantize),
+    ("Dropout", draws::dropout),
     ("DynamicQuantizeLinear", quantize::dynamic),
     ("GRU", recurrent::gru),
     ("GatherND", picks::gather_nd),
@@ -47,6 +55,8 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("MatMulInteger", quantize::matmul_integer),
     ("MaxPool", windows::max_pool),
     ("MaxUnpool", picks::max_unpool),
+    ("MelWeightMatrix", signal::mel_weights),
+    ("NonZero", by_data::non_zero),
     ("OneHot", one_hot),
     ("Optional", sequences::optional),
     ("OptionalGetElement", sequences::element),
@@ -76,6 +86,8 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Slice", slice),
     ("Split", split),
     ("SplitToSequence", sequences::split),
+    ("TensorScatter", picks::tensor_scatter),
+    ("Unique", by_data::unique),
     ("Upsample", resize::upsample),
 ];
 

@@ -32,7 +32,7 @@ const MOST_NODES: usize = 1 << 20;
 const FIRST_MODERN: i64 = 7;
 
 /// Ops without a translation whose results have extents that only data determine.
-const BY_DATA: [&str; 3] = ["NonMaxSuppression", "NonZero", "Unique"];
+const BY_DATA: [&str; 1] = ["NonMaxSuppression"];
 
 /// What is said of them.
 pub(crate) const IS_BY_DATA: &str = "has a result whose extents only data determine";
@@ -258,7 +258,7 @@ impl<'m, 'r> Translation<'m, 'r> {
         {
             return called;
         }
-        match (self.special(&node.op), table::find(&node.op, self.opset)) {
+        match (self.special(&node.key()), table::find(&node.key(), self.opset)) {
             (Some(translate), _) => {
                 let found = translate(self, node);
                 if MOVES.contains(&node.op.as_str()) {
@@ -298,8 +298,8 @@ impl<'m, 'r> Translation<'m, 'r> {
 
     /// Whether ONNX itself defines the op.
     fn is_own(&self, node: &Node) -> bool {
-        let is_known = || self.special(&node.op).is_some() || table::find(&node.op, self.opset).is_some();
-        node.domain.is_empty() && is_known()
+        let key = node.key();
+        self.special(&key).is_some() || table::find(&key, self.opset).is_some()
     }
 
     /// Translates the nodes of the function that a node calls; nothing if there is no such function.

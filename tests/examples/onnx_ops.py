@@ -632,9 +632,29 @@ def grids():
         case("AffineGrid", rand(1, 3, 4), np.array([1, 1, 2, 3, 2]), consts=(1,), opset=20, align_corners=corners, title="of a volume")
 
 
+def caches():
+    cache, update, starts = rand(2, 3, 5, 2), rand(2, 3, 2, 2), np.array([3, 1])
+    case("TensorScatter", cache, update, starts, opset=24)
+    case("TensorScatter", cache, update, opset=24, title="at the front")
+    case("TensorScatter", cache, update, np.array([4, 0]), opset=24, mode="circular", title="around the end")
+    case("TensorScatter", rand(2, 4, 3), rand(2, 3, 3), np.array([1, 0]), opset=24, axis=1, title="along axis 1")
+
+
+def constants():
+    """Ops whose operand must be a constant."""
+    x = np.array([[3, 0, 1], [0, 0, 3]], np.float32)
+    case("NonZero", x, consts=(0,), opset=13)
+    case("NonZero", np.array([True, False, True]), consts=(0,), opset=13, title="of truths")
+    pairs = np.array([[2, 1], [0, 5], [2, 1], [0, 4]], np.float32)
+    for settings in [{}, {"sorted": 0}, {"axis": 0}, {"axis": -1}, {"axis": 0, "sorted": 0}]:
+        case("Unique", pairs, consts=(0,), opset=11, n=4, title=f"{settings}", **settings)
+    sizes = [np.array(n, I) for n in [6, 32, 16000]] + [np.array(x, np.float32) for x in [20.0, 7000.0]]
+    case("MelWeightMatrix", *sizes, consts=(0, 1, 2, 3, 4), opset=17)
+
+
 if __name__ == "__main__":
     for family in [elementwise, truths, products, reductions, rows, shapes, indices, branches, functions, networks, images,
-                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences, grids, loops, sequences, places]:
+                   windows, resizing, quantised, narrow, others, regions, transforms, recurrences, grids, loops, sequences, places, caches, constants]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
     (HERE / "onnx_ops.json").write_text(f"[\n{lines}\n]\n")
