@@ -31,7 +31,8 @@ fn computing(
     let text = std::fs::read_to_string(path).unwrap().replace(edit.0, edit.1);
     let (pipeline, registry) = parse(file, text);
     let dims: Vec<_> = dims.iter().map(|&(name, extent)| (name.into(), extent)).collect();
-    let graph = stage::inference(&pipeline, &[(node.into(), node.into())], &dims, Mode::Eval).unwrap();
+    let behaviour = (Mode::Eval, pipeline.precision);
+    let graph = stage::inference(&pipeline, &[(node.into(), node.into())], &dims, behaviour).unwrap();
     compile(&graph, &registry, &Options { device, ..Options::default() })
 }
 
@@ -117,6 +118,21 @@ fn rotary_positions_are_applied_in_the_loads_of_attention() {
     check_attention(&on_cpu("tiny_gpt.ron", "loss", 4));
     let few = ("\"T\": 32", "\"T\": 4");
     check_attention(&computing("tiny_gpt.ron", "loss", &[("B", 4)], few, DeviceModel::H200));
+}
+
+/// Halves are widened, turned and rounded in the loads. No copy of queries or keys is stored, wide or narrow.
+#[test]
+fn rotary_positions_of_halves_are_applied_in_the_loads_of_attention() {
+    let halves = ("name: \"tiny_gpt\",", "name: \"tiny_gpt\", precision: Bf16,");
+    let compiled = computing("tiny_gpt.ron", "loss", &[("B", 4)], halves, Options::default().device);
+    check_attention(&compiled);
+    let last = *attention(&compiled).last().unwrap();
+    let read = last.operands.iter().filter(|operand| operand.usage == Use::Read);
+    let wide = read.filter(|operand| {
+        let ty = compiled.simplified.ty(operand.value);
+        ty.dtype == DType::F32 && ty.numel() > 32 * 2 * 16
+    });
+    assert_eq!(wide.count(), 0, "{}", table(&compiled));
 }
 
 /// The selection, the softmax, the running sum and the choice. Random numbers are a kernel of their own.
