@@ -4,11 +4,11 @@ mod hoist;
 mod loops;
 
 use crate::codegen;
-use crate::device_model::DeviceModel;
+use crate::device_model::{DeviceModel, RowFolds};
 use crate::fusion::{self, Kernel, KernelBody, NotFused, fuse_with, separate_scores};
-use crate::ir::{Graph, Level, NodeId, Symbol};
+use crate::ir::{Graph, Level, NodeId, Symbol, Target};
 use crate::last_rows::last_rows;
-use crate::lower::primitives;
+use crate::lower::primitives_for;
 use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
 use crate::pass::checked;
@@ -47,6 +47,22 @@ impl Default for Options {
             device: DeviceModel::default(),
             matmul: Precision::default(),
             deterministic: false,
+        }
+    }
+}
+
+impl Options {
+    /// What expansions know of the device.
+    fn target(&self) -> Target {
+        let DeviceModel { library, has_warpgroup_products, kernels, .. } = self.device;
+        // Only a library or tensor cores use less than `f32`.
+        let is_exact = library.is_none() && !has_warpgroup_products;
+        let matmul = if is_exact { Precision::F32 } else { self.matmul };
+        let folds_any = kernels.row_folds == RowFolds::Any;
+        Target {
+            matmul,
+            folds_columns: folds_any || has_warpgroup_products && matmul == Precision::Tf32,
+            folds_columns_of_halves: folds_any || has_warpgroup_products,
         }
     }
 }
@@ -97,7 +113,9 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
         checked(name, Level::Primitive, graph, run).unwrap_or_else(|broken| crate::bug!("{broken}"))
     };
     let mut fuel = options.fuel;
-    let primitives = pass("lower", graph, &mut |graph| primitives(&last_rows(graph, registry), registry));
+    let target = options.target();
+    let primitives =
+        pass("lower", graph, &mut |graph| primitives_for(&last_rows(graph, registry), registry, target));
     let settings = |fuel| Settings { numerics: options.numerics, without: options.without.clone(), fuel };
     let hoisted = match has_loops(&primitives) && !options.without.iter().any(|name| name == HOIST) {
         true => pass(HOIST, &primitives, &mut |graph| {

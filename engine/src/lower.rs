@@ -3,8 +3,8 @@
 mod loops;
 
 use crate::ir::{
-    Attrs, Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Output, Scalar, StateLink, Symbol, Type,
-    TypeIssue, Value, broadcast_shapes,
+    Attrs, Body, Builder, Call, DType, Graph, Inst, Node, NodeOp, Output, Scalar, StateLink, Symbol, Target,
+    Type, TypeIssue, Value, broadcast_shapes,
 };
 use crate::op::{Lower, Lowering, Registry};
 use std::collections::HashMap;
@@ -12,11 +12,17 @@ use std::collections::HashMap;
 /// A bound graph in primitives only: calls are expanded, bodies become one node per scalar primitive, and broadcasts
 /// become explicit. The value that replaces a node keeps the name that the user gave it.
 pub fn primitives(graph: &Graph, registry: &Registry) -> Graph {
-    lowered(graph, registry).pruned()
+    primitives_for(graph, registry, Target::default())
 }
 
-fn lowered(graph: &Graph, registry: &Registry) -> Graph {
+/// As [`primitives`], for a certain device.
+pub fn primitives_for(graph: &Graph, registry: &Registry, target: Target) -> Graph {
+    lowered(graph, registry, target).pruned()
+}
+
+fn lowered(graph: &Graph, registry: &Registry, target: Target) -> Graph {
     let mut lowering = Inliner::new(graph, registry);
+    lowering.builder.target = target;
     for id in 0..graph.nodes.len() {
         lowering.lower(id);
     }
@@ -48,7 +54,7 @@ impl<'g> Inliner<'g> {
         let values = match &node.op {
             NodeOp::Input(_) => self.copy(node, inputs),
             NodeOp::Cond => self.lower_cond(node, inputs),
-            NodeOp::Loop { .. } => self.lower_loop(node, inputs),
+            NodeOp::Loop { .. } => lower_loop(&mut self.builder, node, inputs),
             NodeOp::Call(_) | NodeOp::Map(_) => lower_node(&mut self.builder, &node.op, &inputs),
             _ => self.copy(node, inputs),
         };
@@ -69,24 +75,14 @@ impl<'g> Inliner<'g> {
 
     /// Both sides are computed, since regions are pure. The condition selects.
     fn lower_cond(&mut self, node: &Node, inputs: Vec<Value>) -> Vec<Value> {
-        let registry = self.builder.registry();
+        let (registry, target) = (self.builder.registry(), self.builder.target);
         let sides: Vec<Vec<Value>> = node
             .regions
             .iter()
-            .map(|region| inline(&mut self.builder, &lowered(region, registry), &inputs[1..]))
+            .map(|region| inline(&mut self.builder, &lowered(region, registry, target), &inputs[1..]))
             .collect();
         let sides = sides[0].iter().zip(&sides[1]);
         sides.map(|(&a, &b)| self.builder.scalar(Scalar::Select, &[inputs[0], a, b])).collect()
-    }
-
-    /// The region of a loop is lowered by itself.
-    fn lower_loop(&mut self, node: &Node, mut inputs: Vec<Value>) -> Vec<Value> {
-        let region = lowered(&node.regions[0], self.builder.registry());
-        let (op, region, takes_step) = loops::counted(&node.op, region, node.outputs.len());
-        inputs.extend(takes_step.then(|| self.builder.step()));
-        let id = self.builder.push_node(op, inputs, node.outputs.clone());
-        self.builder.graph.nodes[id].regions = vec![region];
-        (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
     }
 
     fn name(&mut self, value: Value, name: &Symbol, before: usize) {
@@ -104,6 +100,16 @@ impl<'g> Inliner<'g> {
         graph.state = self.old.state.iter().map(link).collect();
         graph
     }
+}
+
+/// The region of a loop is lowered by itself.
+fn lower_loop(builder: &mut Builder, node: &Node, mut inputs: Vec<Value>) -> Vec<Value> {
+    let region = lowered(&node.regions[0], builder.registry(), builder.target);
+    let (op, region, takes_step) = loops::counted(&node.op, region, node.outputs.len());
+    inputs.extend(takes_step.then(|| builder.step()));
+    let id = builder.push_node(op, inputs, node.outputs.clone());
+    builder.graph.nodes[id].regions = vec![region];
+    (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
 }
 
 /// Appends the nodes of a primitive region whose inputs are `args`, and returns its results.
@@ -208,6 +214,7 @@ fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Va
                 lower_node(builder, &node.op, &inputs)
             }
             NodeOp::Map(_) => lower_node(builder, &node.op, &inputs),
+            NodeOp::Loop { .. } => lower_loop(builder, &node, inputs),
             _ => {
                 let n_outputs = node.outputs.len();
                 let id = builder.push_node(node.op.clone(), inputs, node.outputs.clone());

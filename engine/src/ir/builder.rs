@@ -2,7 +2,7 @@
 
 use super::{
     Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
-    NodeId, NodeOp, OpSet, Output, Requirement, Scalar, Symbol, Type, TypeIssue, Unary, Value, View,
+    NodeId, NodeOp, OpSet, Output, Requirement, Scalar, Symbol, Target, Type, TypeIssue, Unary, Value, View,
     broadcast_shapes,
 };
 use crate::diag::Span;
@@ -22,6 +22,8 @@ pub struct Builder<'a> {
     span: Option<Span>,
     no_fuse: Option<Symbol>,
     counters: HashMap<Symbol, usize>,
+    /// The device that the graph is lowered for; any until lowering.
+    pub target: Target,
     /// The step that new nodes count by, `i32[]`; made on first use.
     pub(crate) step: Option<Value>,
 }
@@ -34,7 +36,16 @@ impl<'a> Builder<'a> {
         for output in graph.nodes.iter().flat_map(|node| &node.outputs) {
             count_name(&mut counters, &output.name);
         }
-        Builder { graph, ops, scope: "t".into(), span: None, no_fuse: None, counters, step }
+        Builder {
+            graph,
+            ops,
+            scope: "t".into(),
+            span: None,
+            no_fuse: None,
+            counters,
+            target: Target::default(),
+            step,
+        }
     }
 
     /// Sets the scope and the place of the nodes that follow.
