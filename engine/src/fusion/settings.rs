@@ -101,10 +101,11 @@ impl Settings {
 
     /// Whether the device can fuse a row reduction into a matmul.
     pub fn can_fold(&self, consumer: &RowConsumer) -> bool {
+        let is_of_columns = matches!(consumer, RowConsumer::Blocks { .. });
         match self.device.kernels.row_folds {
-            // Only tensor cores leave the scores of a block in registers.
-            _ if matches!(consumer, RowConsumer::Blocks { .. }) => self.device.has_warpgroup_products,
             RowFolds::Any => true,
+            // Only tensor cores leave the scores of a block in registers.
+            RowFolds::Blocks if is_of_columns => self.device.has_warpgroup_products,
             RowFolds::Blocks => consumer.has_block_fold(&self.device),
         }
     }

@@ -3,6 +3,7 @@
 use super::super::interp::{Buffer, Frame, Sharing, plain_store};
 use super::super::pool::Pool;
 use super::call::{Call, KernelLaunch};
+use super::column_blocks::ColumnBlocks;
 use super::matmul_fold::MatmulFold;
 use super::product::{Product, Tile};
 use super::scratch::{LaunchSize, WorkerScratch};
@@ -16,7 +17,13 @@ pub struct MatmulLaunch {
     /// The operand that the bare accumulator goes to, if the epilogue does nothing else.
     plain: Option<usize>,
     /// The reduction of the result's rows, if there is one.
-    fold: Option<MatmulFold>,
+    fold: Option<TileFold>,
+}
+
+/// What takes the tiles of a product that is not stored.
+enum TileFold {
+    Rows(MatmulFold),
+    Blocks(ColumnBlocks),
 }
 
 impl KernelLaunch for MatmulLaunch {
@@ -33,8 +40,10 @@ impl KernelLaunch for MatmulLaunch {
             frame.begin(&mut workers[0].worker, None);
             // A fold stores no tiles.
             let n_tiles = if self.fold.is_some() { 0 } else { product.body.batch * product.tiles.len() };
-            if let Some(fold) = &self.fold {
-                fold.run(product, &frame, pool, workers);
+            match &self.fold {
+                Some(TileFold::Rows(fold)) => fold.run(product, &frame, pool, workers),
+                Some(TileFold::Blocks(fold)) => fold.run(product, &frame, pool, workers),
+                None => {}
             }
             let sums = &product.body.side_sums;
             let n_sums: usize = sums.iter().map(|sum| side_sum::n_chunks(product, *sum)).sum();
@@ -51,7 +60,7 @@ impl KernelLaunch for MatmulLaunch {
                     chunk -= n_chunks;
                 }
             });
-            if let Some(fold) = &mut self.fold {
+            if let Some(TileFold::Rows(fold)) = &mut self.fold {
                 fold.finish(product, pool, call.buffers);
             }
         }
@@ -70,8 +79,10 @@ impl MatmulLaunch {
         workspace: *mut u8,
     ) -> Result<MatmulLaunch, DeviceError> {
         let product = Product::new(body, sharing)?;
-        let fold =
-            body.rows.as_ref().map(|rows| MatmulFold::new(rows, &product.epilogue, operands, workspace));
+        let fold = body.rows.as_ref().map(|rows| match ColumnBlocks::new(rows, &product.epilogue) {
+            Some(blocks) => TileFold::Blocks(blocks),
+            None => TileFold::Rows(MatmulFold::new(rows, &product.epilogue, operands, workspace)),
+        });
         Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), fold, product })
     }
 

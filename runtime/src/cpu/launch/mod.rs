@@ -6,6 +6,7 @@ mod attention_tiles;
 pub mod body;
 mod body_run;
 pub mod call;
+mod column_blocks;
 mod cut;
 mod groups;
 pub mod matmul;

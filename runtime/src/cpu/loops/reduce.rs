@@ -67,6 +67,11 @@ pub fn fold_with_prefetch<T: Foldable>(fold: Fold, x: &[T], ahead: Prefetch) -> 
     dispatch(FoldSlice { fold, x, ahead })
 }
 
+/// Folds blocks of so many neighbours, a multiple of 16: `out[i] = fold(x[i·width..][..width])`.
+pub fn fold_blocks<T: Foldable>(fold: Fold, x: &[T], width: usize, out: &mut [T]) {
+    dispatch(FoldBlocks { fold, x, width, out });
+}
+
 /// `fold(a, b)` of two values.
 pub fn combine<T: Foldable>(fold: Fold, a: T, b: T) -> T {
     with_fold!(fold, C => C::combine(a, b))
@@ -223,6 +228,46 @@ fn fold_vector_lanes<V: Lanes<Scalar: Foldable>, C: Combine>(
         }
     }
     lanes
+}
+
+struct FoldBlocks<'a, T> {
+    fold: Fold,
+    x: &'a [T],
+    width: usize,
+    out: &'a mut [T],
+}
+impl<T: Foldable> Kernel for FoldBlocks<'_, T> {
+    type Output = ();
+    const IS_HOT: bool = T::IS_HOT;
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        with_fold!(self.fold, C => self.run_with::<C>());
+    }
+}
+
+/// Lanes of a block, which the compiler keeps in a register or two.
+const BLOCK_LANES: usize = 16;
+
+impl<T: Foldable> FoldBlocks<'_, T> {
+    #[inline(always)]
+    fn run_with<C: Combine>(self) {
+        for (block, out) in self.x.chunks_exact(self.width).zip(self.out) {
+            let mut lanes = [T::neutral(C::FOLD); BLOCK_LANES];
+            for part in block.as_chunks::<BLOCK_LANES>().0 {
+                for (lane, &value) in lanes.iter_mut().zip(part) {
+                    *lane = C::combine(*lane, value);
+                }
+            }
+            let mut width = BLOCK_LANES;
+            while width > 1 {
+                width /= 2;
+                for i in 0..width {
+                    lanes[i] = C::combine(lanes[i], lanes[i + width]);
+                }
+            }
+            *out = lanes[0];
+        }
+    }
 }
 
 struct FirstIndex<'a, T> {
