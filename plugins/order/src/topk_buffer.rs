@@ -64,6 +64,56 @@ pub fn resume(
     sync_cube();
 }
 
+/// Starts a look at the first elements: no group of threads has any.
+#[cube]
+pub fn start_look(least: &mut SharedMemory<Atomic<u32>>, #[comptime] n_groups: usize) {
+    if UNIT_POS_X < comptime!(n_groups as u32) {
+        let last = u32::new(comptime!(i64::from(u32::MAX)));
+        least[UNIT_POS_X as usize].store(last);
+    }
+}
+
+/// Keeps the least rank of the thread's group.
+#[cube]
+pub fn look(
+    least: &mut SharedMemory<Atomic<u32>>,
+    rank: u32,
+    #[comptime] n_groups: usize,
+    #[comptime] shape: Shape,
+) {
+    let group = UNIT_POS_X / comptime!((shape.threads / n_groups) as u32);
+    least[group as usize].fetch_min(rank);
+}
+
+/// Sets the threshold right behind the k-th of the groups' least ranks: k elements at least come before it.
+#[cube]
+pub fn end_look(
+    words: &mut SharedMemory<u32>,
+    least: &mut SharedMemory<Atomic<u32>>,
+    #[comptime] k: usize,
+    #[comptime] n_groups: usize,
+    #[comptime] order: Order,
+    #[comptime] shape: Shape,
+) {
+    sync_cube();
+    if UNIT_POS_X < comptime!(n_groups as u32) {
+        let own = least[UNIT_POS_X as usize].load();
+        let mut n_before = 0u32;
+        let mut group = 0usize.runtime();
+        while group < n_groups {
+            let other = least[group].load();
+            if other < own || (other == own && (group as u32) < UNIT_POS_X) {
+                n_before += 1u32;
+            }
+            group += 1usize;
+        }
+        if n_before == comptime!(k as u32 - 1) && own < u32::new(comptime!(i64::from(u32::MAX - 1))) {
+            set_threshold(words, own + 1u32, 0u32, 0u32, order, shape);
+        }
+    }
+    sync_cube();
+}
+
 #[cube]
 fn clear(
     words: &mut SharedMemory<u32>,

@@ -2,7 +2,8 @@
 
 use crate::rank_words::{Order, high_of, high_rank, low_of, low_rank};
 use crate::topk_buffer::{
-    BOUND, COUNT, LOADED, STORED, clear_flag, count, load, offer, resume, save, sort_and_trim, start,
+    BOUND, COUNT, LOADED, STORED, clear_flag, count, end_look, load, look, offer, resume, save,
+    sort_and_trim, start, start_look,
 };
 use crate::topk_form::TopKForm;
 use engine_core::codegen::{Code, native};
@@ -20,6 +21,8 @@ pub struct TopKCode<'f> {
     form: &'f TopKForm,
     memory: BlockMemory,
     counter: Variable,
+    /// The least rank of each group of threads, if the block looks at its first round.
+    least: Option<Variable>,
     /// The first word of the block's state in memory.
     state: Option<Variable>,
     /// The number of the flag that entries of this round raise; rounds alternate between two.
@@ -62,7 +65,10 @@ impl BlockFoldCode for TopKCode<'_> {
     }
 
     fn begin(&mut self, scope: &mut Scope) {
-        let TopKForm { k, order, shape, .. } = *self.form;
+        let TopKForm { k, order, shape, n_groups, .. } = *self.form;
+        if let Some(least) = self.least {
+            start_look::expand(scope, native(least), n_groups);
+        }
         let (words, counter) = (native(self.memory.shared), native(self.counter));
         match (self.resumed_state(), self.memory.state.and_then(|state| state.is_first)) {
             (Some((states, first)), Some(is_first)) => {
@@ -71,6 +77,23 @@ impl BlockFoldCode for TopKCode<'_> {
             }
             _ => start::expand(scope, words, counter, order, shape),
         }
+    }
+
+    fn look(&mut self, scope: &mut Scope, values: &[Variable]) {
+        let Some(least) = self.least else { return };
+        let code = &mut self.code_in(scope);
+        let TopKForm { n_groups, shape, .. } = *self.form;
+        let ranks: Vec<Variable> = values.iter().map(|&value| self.ranks(code, value)[0]).collect();
+        let own = ranks.into_iter().reduce(|a, b| code.bin(Arithmetic::Min, a, b));
+        if let Some(own) = own {
+            look::expand(code.scope, native(least), native(own), n_groups, shape);
+        }
+    }
+
+    fn end_look(&mut self, scope: &mut Scope) {
+        let Some(least) = self.least else { return };
+        let TopKForm { k, order, shape, n_groups, .. } = *self.form;
+        end_look::expand(scope, native(self.memory.shared), native(least), k, n_groups, order, shape);
     }
 
     fn begin_round(&mut self, scope: &mut Scope, start: Variable, base: Variable) {
@@ -175,8 +198,9 @@ impl<'f> TopKCode<'f> {
     pub fn new(form: &'f TopKForm, scope: &mut Scope, memory: BlockMemory) -> TopKCode<'f> {
         let code = &mut Code::new(scope, memory.index, memory.device);
         let counter = code.shared_atomics(1);
+        let least = memory.looks_first.then(|| code.shared_atomics(form.n_groups));
         let state = memory.state.map(|state| code.scaled(state.number, form.state_words() as i64));
-        TopKCode { form, memory, counter, state, flag: None, bound: None }
+        TopKCode { form, memory, counter, least, state, flag: None, bound: None }
     }
 
     fn code_in<'s>(&self, scope: &'s mut Scope) -> Code<'s> {
@@ -198,15 +222,21 @@ impl<'f> TopKCode<'f> {
         self.flag.unwrap_or_else(|| engine_core::bug!("an entry outside a round"))
     }
 
-    fn offer_value(&self, code: &mut Code, value: Variable, index: Variable) {
+    /// The words of an element's rank.
+    fn ranks(&self, code: &mut Code, value: Variable) -> [Variable; 2] {
         let order = self.form.order;
         let [high, low] = code.words_of(value);
         let ranks = [
             high_rank::expand(code.scope, native(high), native(low), order),
             low_rank::expand(code.scope, native(high), native(low), order),
         ];
+        ranks.map(Variable::from)
+    }
+
+    fn offer_value(&self, code: &mut Code, value: Variable, index: Variable) {
+        let ranks = self.ranks(code, value);
         let index = code.cast(U32, index);
-        self.offer_entry(code, ranks.map(Variable::from), index);
+        self.offer_entry(code, ranks, index);
     }
 
     fn offer_entry(&self, code: &mut Code, [high, low]: [Variable; 2], index: Variable) {

@@ -24,7 +24,12 @@ fn width_of(element_bytes: usize) -> usize {
 
 /// Whether the buffer and its control words fit in shared memory.
 fn fits(shape: Shape, device: &DeviceModel) -> bool {
-    4 * (shape.n_words() + N_CONTROLS + 1).next_multiple_of(4) <= device.shared_bytes
+    fits_with(shape, 0, device)
+}
+
+/// The same with so many words more.
+fn fits_with(shape: Shape, n_more: usize, device: &DeviceModel) -> bool {
+    4 * (shape.n_words() + N_CONTROLS + 1 + n_more).next_multiple_of(4) <= device.shared_bytes
 }
 
 /// The form of a top-k kernel, independent of its input.
@@ -39,6 +44,8 @@ pub struct TopKForm {
     pub is_side_by_side: bool,
     /// The number of buffered entries from which a block sorts.
     pub trigger: usize,
+    /// Groups of threads whose least elements bound the k-th, for a look at the first round; 0 if all of it is offered.
+    pub n_groups: usize,
 }
 
 /// The most threads of a block. Ranks of two words leave room for the entries of fewer threads.
@@ -64,7 +71,11 @@ impl TopKForm {
         let shape = shape(k, is_wide, threads, width);
         let trigger = (k + k.max(NEWCOMERS)).min(shape.capacity - threads * width);
         let is_side_by_side = aligned.is_multiple_of(width);
-        TopKForm { k, order, shape, width, is_side_by_side, trigger }
+        let n_groups = (2 * k).next_power_of_two().max(FEWEST_THREADS);
+        let has_round = n_groups <= threads && n >= threads * width;
+        let looks = !is_wide && has_round && fits_with(shape, n_groups, device);
+        let n_groups = if looks { n_groups } else { 0 };
+        TopKForm { k, order, shape, width, is_side_by_side, trigger, n_groups }
     }
 
     /// Words of an entry. They lie in planes: all first words, then all second words, and so on.

@@ -2,7 +2,8 @@
 //!
 //! A block reads a row and collects elements that precede the k-th best entry so far in its top-k buffer. Once
 //! enough have been collected, the block sorts the buffer and keeps the best k. In a long row few elements pass
-//! this threshold, so most cost one comparison.
+//! this threshold, so most cost one comparison. Before the first round, all elements would pass. So a block looks at them
+//! first: the k-th of the least elements of at least 2k groups of threads is a threshold that k elements precede.
 
 use crate::rank_words::Order;
 use crate::topk_buffer::N_CONTROLS;
@@ -62,6 +63,10 @@ impl BlockFold for TopKForm {
 
     fn vote_word(&self) -> Option<usize> {
         (self.order.dtype == DType::F32).then(|| self.shape.n_words())
+    }
+
+    fn looks_first(&self) -> bool {
+        self.n_groups > 0
     }
 
     fn merging(&self, n_pieces: usize, device: &DeviceModel) -> Arc<dyn BlockFold> {

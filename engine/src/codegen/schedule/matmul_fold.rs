@@ -327,7 +327,8 @@ impl MatmulFold {
         let (value, states) = match (self.value, states) {
             (Some(value), states) => (value, states),
             (None, Some(states)) => {
-                let block = RowBlock { fold: &*self.fold, row: block, state: None, results };
+                let fold = &*self.fold;
+                let block = RowBlock { fold, row: block, state: None, results, looks_first: false };
                 block.merge(code, states, scalars[0]);
                 return Ok(());
             }
@@ -361,7 +362,8 @@ impl MatmulFold {
             |code: &mut Code, steps: &dyn BlockFoldCode| rows.any_within_bound(code, steps, columns, &place);
         let filter: Option<Filter<CodegenError>> =
             if self.n_filter_groups > 0 { Some(&mut filter) } else { None };
-        RowBlock { fold: &*self.fold, row, state, results }.fold(
+        // A panel's state has a bound already, and a product would be computed twice.
+        RowBlock { fold: &*self.fold, row, state, results, looks_first: false }.fold(
             code,
             columns,
             filter,

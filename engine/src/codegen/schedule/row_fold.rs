@@ -116,7 +116,7 @@ fn fold_in_memory(
     let x = &arguments.buffers[0];
     let first = code.bin(Arithmetic::Mul, row, n);
     let state = states.map(|words| BlockState { words, number: block, is_first: None });
-    let block = RowBlock { fold, row, state, results };
+    let block = RowBlock { fold, row, state, results, looks_first: fold.looks_first() };
     let done = block.fold::<Infallible>(code, columns, None, &mut |code, column| {
         let point = code.add_at(first, column);
         let values = match fold.neighbours() {
@@ -130,7 +130,8 @@ fn fold_in_memory(
 
 fn merge_pieces(code: &mut Code, arguments: &GpuArguments, fold: &dyn BlockFold, dtypes: &[DType]) {
     let row = code.builtin(Builtin::CubePos);
-    let block = RowBlock { fold, row, state: None, results: results(arguments, dtypes) };
+    let results = results(arguments, dtypes);
+    let block = RowBlock { fold, row, state: None, results, looks_first: false };
     block.merge(code, arguments.buffers[0].array, arguments.scalars[0]);
 }
 
@@ -163,6 +164,8 @@ pub struct RowBlock<'f> {
     pub state: Option<BlockState>,
     /// The results with their types.
     pub results: Vec<(Buffer, DType)>,
+    /// Whether the block looks at its first round of elements, for which they are read twice.
+    pub looks_first: bool,
 }
 
 impl RowBlock<'_> {
@@ -174,14 +177,16 @@ impl RowBlock<'_> {
         filter: Option<Filter<E>>,
         elements_at: ElementsAt<E>,
     ) -> Result<(), E> {
-        let fold = self.fold;
+        let (fold, looks_first) = (self.fold, self.looks_first);
         let (shared, mut steps) = self.code(code);
         let mut result = Ok(());
         let mut rounds = |code: &mut Code, steps: &mut dyn BlockFoldCode| {
-            emit_rounds(code, fold, steps, columns, &mut |code, steps, column| {
+            emit_rounds(code, (fold, looks_first), steps, columns, &mut |code, steps, column, looks| {
                 if result.is_ok() {
-                    result = elements_at(code, column)
-                        .map(|(values, column)| steps.offer(code.scope, &values, column));
+                    result = elements_at(code, column).map(|(values, column)| match looks {
+                        true => steps.look(code.scope, &values),
+                        false => steps.offer(code.scope, &values, column),
+                    });
                 }
             });
         };
@@ -202,7 +207,7 @@ impl RowBlock<'_> {
         let n_parts = code.scaled(n_pieces, fold.state_parts() as i64);
         let start = code.at(0);
         let (_, mut steps) = self.code(code);
-        emit_rounds(code, fold, &mut *steps, [start, n_parts], &mut |code, steps, number| {
+        emit_rounds(code, (fold, false), &mut *steps, [start, n_parts], &mut |code, steps, number, _| {
             steps.offer_part(code.scope, states, first, number);
         });
     }
@@ -211,25 +216,30 @@ impl RowBlock<'_> {
     where
         Self: 'f,
     {
-        let RowBlock { fold, row, state, results } = self;
+        let RowBlock { fold, row, state, results, looks_first } = self;
         let shared = code.shared(U32, fold.shared_words());
         let (index, device) = (code.index, code.device);
-        (shared, fold.code(code.scope, BlockMemory { shared, state, row, results, index, device }))
+        (
+            shared,
+            fold.code(code.scope, BlockMemory { shared, state, row, results, index, device, looks_first }),
+        )
     }
 }
 
-/// Emits all rounds over the places `start..end`. `offer_at` emits a thread's work at one of them.
+/// Emits a thread's work at a place: a look at it, or its fold.
+type WorkAt<'f> = &'f mut dyn FnMut(&mut Code, &mut dyn BlockFoldCode, Variable, bool);
+
+/// Emits all rounds over the places `start..end`, after a look at those of the first if the block takes one.
 fn emit_rounds(
     code: &mut Code,
-    fold: &dyn BlockFold,
+    (fold, looks_first): (&dyn BlockFold, bool),
     steps: &mut dyn BlockFoldCode,
     [start, end]: [Variable; 2],
-    offer_at: &mut dyn FnMut(&mut Code, &mut dyn BlockFoldCode, Variable),
+    work_at: WorkAt,
 ) {
     steps.begin(code.scope);
     let unit = code.builtin(Builtin::UnitPosX);
-    code.range(start, end, round(fold) as i64, |code, base| {
-        steps.begin_round(code.scope, start, base);
+    let mut round_at = |code: &mut Code, steps: &mut dyn BlockFoldCode, base: Variable, looks: bool| {
         let step = fold.neighbours();
         let own = code.scaled(unit, step as i64);
         let first = code.add_at(base, own);
@@ -237,8 +247,16 @@ fn emit_rounds(
             let offset = code.at((i * fold.threads()) as i64);
             let column = code.add_at(first, offset);
             let is_inside = code.less(column, end);
-            code.when(is_inside, |code| offer_at(code, steps, column));
+            code.when(is_inside, |code| work_at(code, steps, column, looks));
         }
+    };
+    if looks_first {
+        round_at(code, steps, start, true);
+        steps.end_look(code.scope);
+    }
+    code.range(start, end, round(fold) as i64, |code, base| {
+        steps.begin_round(code.scope, start, base);
+        round_at(code, steps, base, false);
         code.sync();
         steps.end_round(code.scope);
     });

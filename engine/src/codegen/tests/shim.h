@@ -70,6 +70,11 @@ static unsigned atomicMax(unsigned *place, unsigned value) {
     if (before < value) *place = value;
     return before;
 }
+static unsigned atomicMin(unsigned *place, unsigned value) {
+    const unsigned before = *place;
+    if (value < before) *place = value;
+    return before;
+}
 static unsigned atomicExch(unsigned *place, unsigned value) {
     const unsigned before = *place;
     *place = value;

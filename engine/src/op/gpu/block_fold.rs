@@ -49,6 +49,11 @@ pub trait BlockFold: Debug + Send + Sync {
         None
     }
 
+    /// Whether a block looks at its first round of elements before it folds any; see [`BlockFoldCode::look`].
+    fn looks_first(&self) -> bool {
+        false
+    }
+
     /// The block fold that merges the states of `n_pieces` pieces.
     fn merging(&self, n_pieces: usize, device: &DeviceModel) -> Arc<dyn BlockFold>;
 
@@ -70,6 +75,13 @@ pub trait BlockFoldCode {
 
     /// Starts from an empty state, or from the state in memory.
     fn begin(&mut self, scope: &mut Scope);
+
+    /// Looks at neighbouring elements of the first round, which are offered later. Threads behind the end of the row do not
+    /// take part.
+    fn look(&mut self, _scope: &mut Scope, _values: &[Variable]) {}
+
+    /// Ends the look at the first round.
+    fn end_look(&mut self, _scope: &mut Scope) {}
 
     /// Starts a round at column `base` of a piece that starts at column `start`.
     fn begin_round(&mut self, _scope: &mut Scope, _start: Variable, _base: Variable) {}
@@ -114,6 +126,8 @@ pub struct BlockMemory {
     pub index: ElemType,
     /// The device.
     pub device: DeviceModel,
+    /// Whether the block looks at its first round of elements; see [`BlockFoldCode::look`].
+    pub looks_first: bool,
 }
 
 /// The state of a piece of a row in memory.
