@@ -17,7 +17,7 @@ N_QUERIES = 200
 ROWS_AT_ONCE = 1 << 16
 WANTED = 0.999
 # The node that each stage finds; lower scores are nearer.
-FOUND = {"search_l2": "near", "search_ip": "like", "search_cosine": "alike"}
+FOUND = {"search_l2": "near", "search_bf16": "half", "search_ip": "like", "search_cosine": "alike"}
 COSINE = ["--set", 'nodes.alike="nearest(queries, base, k=10, metric=\\"cosine\\")"',
           "--set", 'stages.search_cosine=Run(outputs: ["alike", "alike.indices"])']
 

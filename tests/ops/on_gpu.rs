@@ -426,7 +426,8 @@ fn search_finds_the_nearest_rows() {
     {
         let nodes = format!(
             "input q: f32[20, 8]\ninput b: f32[600, 8]\n\
-             (v: f32[20, 5], i: i32[20, 5]) = nearest(q, b, k=5, metric=\"{metric}\")\noutput v = v\noutput i = i"
+             (v: f32[20, 5], i: i32[20, 5], c: bool[20]) = nearest(q, b, k=5, metric=\"{metric}\", exact=false)\n\
+             output v = v\noutput i = i"
         );
         check_graph(&nodes, &matrices(20, 600, 8), products);
     }

@@ -24,7 +24,7 @@ mod topk_form;
 mod topk_gpu;
 mod topk_rows;
 
-pub use nearest::nearest;
+pub use nearest::{nearest, nearest_rows};
 pub use quantile::{kthvalue, median, quantile};
 pub use recall::recall;
 pub use searchsorted::{bucketize, searchsorted};
@@ -45,7 +45,7 @@ impl Plugin for Order {
 
     fn ops(&self) -> Vec<OpForm> {
         let along_axes = vec![sort(), argsort(), topk(), kthvalue(), median(), quantile()];
-        let others = [searchsorted(), bucketize(), sort_rows(), topk_rows(), nearest()];
+        let others = [searchsorted(), bucketize(), sort_rows(), topk_rows(), nearest(), nearest_rows()];
         along_axes.into_iter().map(OpForm::takes_scalars).chain(others).collect()
     }
 

@@ -1,0 +1,117 @@
+//! Certificates: what proves that no row outside the candidates is among the nearest.
+//!
+//! Let `u` be the relative error of a factor and `s` that of the sums of a product of length d. The product of q and x then
+//! has an error of at most `((1 + u)² (1 + s) - 1)·|q|·|x|`, by Cauchy-Schwarz. The scores of a first pass are lower bounds:
+//! this error is taken off each of them. `|q|·|x|` is at most `(|q|² + |x|²) / 2`, so for squared distances a factor of the
+//! norms does it. Every row outside the candidates has at least the least score of the other blocks. If that lies behind the
+//! k-th value of the candidates, no such row is nearer.
+
+use super::metric::{Metric, inverses};
+use engine_core::ir::{Builder, Contract, DType, E, Monoid, Value};
+use engine_core::numerics::Precision;
+
+/// Errors of a first pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// Of a product of two vectors, relative to both lengths: a scalar.
+    product: Value,
+    /// Of a sum of d products, rounded to the nearest, relative to the sum of their magnitudes.
+    sum: f64,
+}
+
+/// The relative error of a number that is rounded to bf16, at most.
+const BF16: f64 = 1.0 / 256.0;
+/// The relative error of a number whose mantissa is cut off behind 10 bits, at most.
+const TF32: f64 = 1.0 / 1024.0;
+
+impl Errors {
+    /// The errors of products of d numbers of the type `factor`, for values of the type `exact`. `rounded` are the relative
+    /// errors of the factors, `[]` each, if these are copies.
+    ///
+    /// TF32 keeps 10 bits of mantissa and cuts the rest off. Tensor cores may cut the sums off, too, and align them with the
+    /// largest product.
+    pub fn of(b: &mut Builder, exact: DType, factor: DType, d: usize, rounded: Option<[Value; 2]>) -> Errors {
+        let unit = if exact == DType::F64 { 2f64.powi(-52) } else { 2f64.powi(-23) };
+        let sum = (d + 16) as f64 * unit;
+        let is_tf32 = factor == DType::F32 && b.target.matmul == Precision::Tf32;
+        let is_cut = is_tf32 || factor.accumulator() != factor;
+        let sums = 1.0 + if is_cut { 2.0 * sum } else { sum };
+        let product = match rounded {
+            Some(factors) => b.map(&factors, |v| (1.0 + v[0]) * (1.0 + v[1]) * sums - 1.0),
+            None => {
+                let cut = if is_tf32 { TF32 } else { 0.0 };
+                b.constant((1.0 + cut).powi(2) * sums - 1.0, exact)
+            }
+        };
+        Errors { product, sum }
+    }
+}
+
+/// A copy of vectors in bf16, and the largest error of a vector relative to its length, `[]`. `norms` are the squared norms.
+/// Lengths of errors are about half of what their numbers may be wrong by.
+pub fn rounded(b: &mut Builder, x: Value, norms: Value) -> (Value, Value) {
+    let copy = b.cast(x, DType::BF16);
+    let dtype = b.dtype(x);
+    let back = b.cast(copy, dtype);
+    let errors = b.map(&[x, back], |v| (v[0] - v[1]) * (v[0] - v[1]));
+    let errors = b.sum(errors, &[1]);
+    let relative = b.map(&[errors, norms], |v| {
+        let is_large = v[1].gt(TINY) & v[1].lt(f64::INFINITY);
+        let of_small = E::select(v[1].gt(0.0) & v[1].le(TINY), BF16, 0.0);
+        E::select(is_large, (v[0] / v[1]).sqrt() * 1.001, of_small)
+    });
+    (copy, b.reduce(Monoid::Max, relative, &[0]))
+}
+
+/// Squares of such numbers may vanish.
+const TINY: f64 = 1e-30;
+
+impl Errors {
+    /// Scores `[m, n]` of queries and rows by their products, less the errors of these. Less is nearer; what does not
+    /// depend on the row is left out. `norms` are the squared norms of the rows. Inner products are those of queries of
+    /// length 1.
+    pub fn scores(
+        &self,
+        b: &mut Builder,
+        metric: Metric,
+        [queries, base]: [Value; 2],
+        norms: Value,
+    ) -> Value {
+        let spec = Contract { batch: vec![], contracted: vec![(1, 1)] };
+        let products = b.contract_wide(queries, base, spec);
+        match metric {
+            Metric::Squared => {
+                let kept = b.map(&[norms, self.product], |v| v[0] * (1.0 - (v[1] + 2.0 * self.sum)));
+                b.map(&[products, kept], |v| v[1] - 2.0 * v[0])
+            }
+            Metric::Inner => {
+                let errors = b.map(&[norms, self.product], |v| v[0].sqrt() * (v[1] + 3.0 * self.sum));
+                b.map(&[products, errors], |v| -(v[0] + v[1]))
+            }
+            Metric::Cosine => {
+                let inverse = inverses(b, norms);
+                b.map(&[products, inverse], |v| -(v[0] * v[1]))
+            }
+        }
+    }
+
+    /// Whether no row outside the candidates is nearer than the k-th of them, `bool[m]`: from the squared norms of the
+    /// queries, the least score outside, and the k-th value of the candidates, each `[m]`. A NaN proves nothing.
+    pub fn certified(&self, b: &mut Builder, metric: Metric, [norms, least, farthest]: [Value; 3]) -> Value {
+        let sum = self.sum;
+        let [norms, least, farthest, product] = [norms, least, farthest, self.product];
+        match metric {
+            Metric::Squared => b.map(&[norms, least, farthest, product], |v| {
+                let kept = v[0] * (1.0 - (v[3] + 2.0 * sum));
+                (v[1] + kept - TINY).gt(v[2] * (1.0 + sum))
+            }),
+            Metric::Inner => b.map(&[norms, least, farthest], |v| (v[0].sqrt() * v[1] - TINY).gt(v[2])),
+            Metric::Cosine => {
+                let inverse = inverses(b, norms);
+                b.map(&[inverse, least, farthest, product], |v| {
+                    (1.0 + v[1] * v[0] - (v[3] + 4.0 * sum)).gt(v[2] * (1.0 + 2.0 * sum))
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Exact search: `nearest` and the op that finds its rows.
+
+mod candidates;
+mod certificate;
+mod flat;
+mod metric;
+mod rows;
+
+pub use rows::nearest_rows;
+
+use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, E, Literal, Type, Value};
+use engine_core::op::{
+    AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, Rounding,
+    TypeIssue, TypeRule,
+};
+use metric::Metric;
+
+/// The k rows of a matrix nearest to each query, exactly, without a matrix of distances. It maps
+/// `(f32[m, d], f32[n, d])` to distances `[m, k]`, in order, and indices `i32[m, k]`. Equal distances are ordered by
+/// index. The third result, `bool[m]`, is whether one pass was certain of the rows of each query.
+///
+/// [`nearest_rows`] finds the rows. Their distances are computed from differences, with an error relative to the
+/// distance itself, and these alone decide the order. Gradients are those of the distances.
+pub fn nearest() -> OpForm {
+    OpForm {
+        name: "nearest".into(),
+        family: "order".into(),
+        summary: "Finds the k rows nearest to each query, exactly, without storing a matrix of distances."
+            .into(),
+        inputs: operands(),
+        outputs: vec!["distances".into(), "indices".into(), "certified".into()],
+        attrs: [attrs(), vec![pad()]].concat(),
+        types: TypeRule::custom(|inputs, attrs| {
+            let [ids, certified] = types("nearest", inputs, attrs, attrs.bool("pad"))?;
+            Ok(vec![ids.with_dtype(inputs[0].dtype.accumulator()), ids, certified])
+        }),
+        lower: Lower::expand(expansion),
+        grad: Grad::Derive,
+        check: GradCheck::FiniteDifferences { range: (-2.0, 2.0), avoid: &[] },
+        examples: vec![
+            Example::new(
+                "by squared distance",
+                "nearest(a, b, k=2)",
+                &[
+                    ("f32[2, 2]", &[0.0, 0.0, 2.0, 2.0]),
+                    ("f32[4, 2]", &[1.0, 0.0, 3.0, 3.0, 0.0, -1.0, 2.0, 2.5]),
+                ],
+                &[
+                    ("f32[2, 2]", &[1.0, 1.0, 0.25, 2.0]),
+                    ("i32[2, 2]", &[0.0, 2.0, 3.0, 1.0]),
+                    ("bool[2]", &[1.0, 1.0]),
+                ],
+            ),
+            Example::new(
+                "by inner product",
+                "nearest(a, b, k=1, metric=\"ip\")",
+                &[("f32[1, 2]", &[1.0, -1.0]), ("f32[3, 2]", &[1.0, 1.0, 2.0, -1.0, -5.0, 0.0])],
+                &[("f32[1, 1]", &[3.0]), ("i32[1, 1]", &[1.0]), ("bool[1]", &[1.0])],
+            ),
+        ],
+        role: Role::Plain,
+        rounding: Rounding::Never,
+    }
+}
+
+/// The operands of a search.
+fn operands() -> Vec<InputSpec> {
+    vec![
+        InputSpec::required("queries", "floats `[m, d]`"),
+        InputSpec::required("base", "the rows to search, `[n, d]` of the same element type"),
+    ]
+}
+
+/// The attributes of a search.
+fn attrs() -> Vec<AttrSpec> {
+    vec![
+        AttrSpec::must("k", "how many, at least 1", AttrKind::Int),
+        AttrSpec::with_default(
+            "metric",
+            "l2: the squared distance; ip: the inner product, largest first; cosine: 1 minus the cosine (1 for a \
+             zero vector)",
+            AttrKind::choice(&["l2", "ip", "cosine"]),
+            "l2",
+        ),
+        AttrSpec::with_default(
+            "margin",
+            "rows, or blocks of rows, beyond k whose distances are computed; the more there are, the more queries are \
+             certain after one pass. -1 chooses: 8, or 16 with rounded factors",
+            AttrKind::Int,
+            -1i64,
+        ),
+        AttrSpec::with_default(
+            "coarse",
+            "the factors of the first pass over `f32`: as the pipeline's matmuls, or rounded to bf16",
+            AttrKind::choice(&["matmul", "bf16"]),
+            "matmul",
+        ),
+        AttrSpec::with_default(
+            "exact",
+            "whether queries that are uncertain after the first pass are compared with every row; `certified` is \
+             about the first pass",
+            AttrKind::Bool,
+            true,
+        ),
+    ]
+}
+
+fn pad() -> AttrSpec {
+    AttrSpec::with_default(
+        "pad",
+        "whether k may exceed the number of rows: index -1 at an infinite distance fills up",
+        AttrKind::Bool,
+        false,
+    )
+}
+
+/// The types of indices `i32[m, k]` and of certificates `bool[m]`.
+fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Type; 2], TypeIssue> {
+    let [queries, base] = [&inputs[0], &inputs[1]];
+    for (operand, ty) in inputs.iter().enumerate() {
+        if ty.rank() != 2 {
+            return Err(TypeIssue::new(format!("`{op}` takes matrices, not {ty}"))
+                .at(operand, format!("this is {ty}"))
+                .help("rows are vectors: reshape it to two axes"));
+        }
+        ty.expect_dtype(op, operand, DType::is_float, "floats")?;
+    }
+    if queries.dtype != base.dtype || queries.shape[1] != base.shape[1] {
+        return Err(TypeIssue::new(format!("`{op}` of {queries} and {base}"))
+            .at(1, format!("this is {base}"))
+            .help("both need the same element type and vectors of the same length"));
+    }
+    let (k, margin) = (attrs.int("k"), attrs.int("margin"));
+    let Some(k) = usize::try_from(k).ok().filter(|k| *k >= 1 && margin >= -1) else {
+        return Err(TypeIssue::new(format!("`{op}` of k = {k} and margin = {margin}"))
+            .help("k is at least 1, the margin at least 0, or -1"));
+    };
+    if let (Dim::Fixed(n), false) = (&base.shape[0], may_pad)
+        && k > *n
+    {
+        return Err(TypeIssue::new(format!("`{op}` of k = {k} among {n} rows"))
+            .at(1, format!("this is {base}"))
+            .help("`pad=true` fills up with index -1"));
+    }
+    let m = queries.shape[0].clone();
+    let ids = Type { dtype: DType::I32, shape: vec![m.clone(), Dim::Fixed(k)] };
+    Ok([ids, Type { dtype: DType::Bool, shape: vec![m] }])
+}
+
+fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
+    let [queries, base] = [call.inputs[0], call.inputs[1]];
+    let dtype = b.dtype(queries).accumulator();
+    let (m, n, k) = (b.extents(queries)[0], b.extents(base)[0], call.attrs.int("k") as usize);
+    if n == 0 {
+        let none = b.full(Literal::Float(f64::INFINITY), Type::new(dtype, &[m, k]));
+        let ids = b.full(Literal::Int(-1), Type::new(DType::I32, &[m, k]));
+        return vec![none, ids, b.full(Literal::Int(1), Type::new(DType::Bool, &[m]))];
+    }
+    let mut attrs = Attrs::default().with("k", Attr::from(k.min(n) as i64));
+    for name in ["metric", "margin", "coarse", "exact"] {
+        attrs = attrs.with(name, call.attrs.get(name).clone());
+    }
+    let found = called(b, "nearest_rows", &[queries, base], attrs);
+    let [queries, base] = [queries, base].map(|x| b.cast(x, dtype));
+    let metric = Metric::of(call.attrs);
+    let values = metric.values(b, queries, base, found[0]);
+    let best = topk(b, values, k, call.attrs.bool("pad"));
+    vec![metric.shown(b, best[0]), picked(b, found[0], best[1]), found[1]]
+}
+
+/// The k least of each row, and their places.
+fn topk(b: &mut Builder, x: Value, k: usize, pad: bool) -> Vec<Value> {
+    let attrs = Attrs::default()
+        .with("k", Attr::from(k as i64))
+        .with("largest", Attr::from(false))
+        .with("pad", Attr::from(pad));
+    called(b, "topk_rows", &[x], attrs)
+}
+
+/// Each row in ascending order.
+fn sorted(b: &mut Builder, x: Value) -> Value {
+    called(b, "sort_rows", &[x], Attrs::default())[0]
+}
+
+fn called(b: &mut Builder, op: &str, inputs: &[Value], attrs: Attrs) -> Vec<Value> {
+    b.call(op, inputs, attrs)
+        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
+}
+
+/// The numbers at these places of their rows; -1 for a missing place.
+fn picked(b: &mut Builder, ids: Value, places: Value) -> Value {
+    let inside = b.map(&[places], |v| v[0].max(0.0));
+    let found = b.gather(ids, inside, 1, 1);
+    b.map(&[places, found], |v| E::select(v[0].ge(0.0), v[1], -1.0))
+}
+
+/// The columns of `a`, then those of `c`.
+fn joined(b: &mut Builder, a: Value, c: Value) -> Value {
+    let [left, right] = [a, c].map(|x| b.extents(x)[1]);
+    if right == 0 {
+        return a;
+    }
+    let zero = Literal::Int(0).cast(b.dtype(a));
+    let a = b.pad(a, &[0, 0], &[0, right], zero);
+    let c = b.pad(c, &[0, left], &[0, 0], zero);
+    let rows = b.extents(a)[0];
+    let column = b.iota(1, Type::new(DType::I32, &[rows, left + right]));
+    b.map(&[column, a, c], |v| E::select(v[0].lt(left as f64), v[1], v[2]))
+}
