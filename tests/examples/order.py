@@ -160,28 +160,34 @@ def neighbours():
     l2 = lambda q, x: ((q[:, None] - x[None]) ** 2).sum(2)
     cosine = lambda q, x: 1 - torch.nn.functional.cosine_similarity(q[:, None], x[None], dim=2)
     results = ["f32", "i32"]
-    case("squared distances", "nearest(a, b, k=3)", [("f32", q), ("f32", x)],
+
+    def search(title, call, inputs, found, results, **rest):
+        # All rows are compared, so every query is certain.
+        case(title, call, inputs, lambda q, x: (*found(q, x), torch.ones(len(q), dtype=torch.bool)),
+             [*results, "bool"], **rest)
+
+    search("squared distances", "nearest(a, b, k=3)", [("f32", q), ("f32", x)],
          lambda q, x: first(stable(l2(q, x)), 3), results)
-    case("without a margin", "nearest(a, b, k=30, margin=0)", [("f32", q), ("f32", x)],
+    search("without a margin", "nearest(a, b, k=30, margin=0)", [("f32", q), ("f32", x)],
          lambda q, x: stable(l2(q, x)), results)
     # All distances differ by less than the error of that form, so that every row has to be a candidate.
-    case("far from the origin", "nearest(a, b, k=5, margin=25)", [("f32", far_q), ("f32", far_x)],
+    search("far from the origin", "nearest(a, b, k=5, margin=25)", [("f32", far_q), ("f32", far_x)],
          lambda q, x: first(stable(l2(q, x)), 5), results, grad=False)
-    case("in f64", "nearest(a, b, k=5)", [("f64", q), ("f64", x)],
+    search("in f64", "nearest(a, b, k=5)", [("f64", q), ("f64", x)],
          lambda q, x: first(stable(l2(q, x)), 5), ["f64", "i32"])
-    case("inner products", 'nearest(a, b, k=4, metric="ip")', [("f32", q), ("f32", x)],
+    search("inner products", 'nearest(a, b, k=4, metric="ip")', [("f32", q), ("f32", x)],
          lambda q, x: first(stable(q @ x.T, descending=True), 4), results)
-    case("cosines", 'nearest(a, b, k=4, metric="cosine")', [("f32", q), ("f32", x)],
+    search("cosines", 'nearest(a, b, k=4, metric="cosine")', [("f32", q), ("f32", x)],
          lambda q, x: first(stable(cosine(q, x)), 4), results)
-    case("cosines of a zero vector", 'nearest(a, b, k=5, metric="cosine")', [("f32", q), ("f32", zero_x)],
+    search("cosines of a zero vector", 'nearest(a, b, k=5, metric="cosine")', [("f32", q), ("f32", zero_x)],
          lambda q, x: stable(cosine(q, x)), results, grad=False)
     twice = x[:3] + x[:3]
-    case("equal distances by index", "nearest(a, b, k=6)", [("f32", q), ("f32", twice)],
+    search("equal distances by index", "nearest(a, b, k=6)", [("f32", q), ("f32", twice)],
          lambda q, x: stable(l2(q, x)), results, grad=False)
-    case("padded", "nearest(a, b, k=4, pad=true)", [("f32", q), ("f32", x[:3])],
+    search("padded", "nearest(a, b, k=4, pad=true)", [("f32", q), ("f32", x[:3])],
          lambda q, x: tuple(torch.nn.functional.pad(part, (0, 1), value=fill) for part, fill in
                             zip(stable(l2(q, x)), (inf, -1))), results)
-    case("no rows", "nearest(a, b, k=2, pad=true)", [("f32", q), ("f32", torch.zeros(0, 6))],
+    search("no rows", "nearest(a, b, k=2, pad=true)", [("f32", q), ("f32", torch.zeros(0, 6))],
          lambda q, x: (torch.full((4, 2), inf), torch.full((4, 2), -1)), results, grad=False)
 
 

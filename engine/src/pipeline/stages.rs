@@ -129,6 +129,8 @@ pub struct SearchStage {
     pub ids: Symbol,
     /// The node of their distances.
     pub distances: Option<Symbol>,
+    /// The node that tells which queries the first pass was certain of: `bool[Q]`.
+    pub certified: Option<Symbol>,
     /// (one of these nodes, the file that it goes to).
     pub write: Vec<(Symbol, String)>,
 }
@@ -141,7 +143,7 @@ impl SearchStage {
 
     /// The nodes that the stage computes.
     pub fn outputs(&self) -> impl Iterator<Item = &Symbol> {
-        [&self.ids].into_iter().chain(&self.distances)
+        [&self.ids].into_iter().chain(&self.distances).chain(&self.certified)
     }
 }
 

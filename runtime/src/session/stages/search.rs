@@ -277,7 +277,7 @@ impl Session {
         Ok(())
     }
 
-    /// All registered metrics whose truth the data has.
+    /// The share of queries that were certain after the first pass, and all registered metrics whose truth the data has.
     fn measure_search(
         &self,
         search: &SearchStage,
@@ -285,6 +285,10 @@ impl Session {
         results: &IndexMap<Symbol, HostTensor>,
     ) -> Result<IndexMap<String, f64>, SessionError> {
         let mut measured = IndexMap::new();
+        if let Some(certified) = search.certified.as_ref().and_then(|node| results.get(node)) {
+            let n_certain = certified.bytes().iter().filter(|&&byte| byte != 0).count();
+            measured.insert("certified".to_owned(), n_certain as f64 / certified.bytes().len().max(1) as f64);
+        }
         let set = self.resident.set(&queries.data).and_then(|set| set.split(&queries.split).ok());
         let (Some(split), Some(found)) = (set, results.get(&search.ids)) else { return Ok(measured) };
         for metric in self.planner.registry().forms::<SearchMetric>() {

@@ -26,11 +26,12 @@ impl StageReader<'_> {
             fields.required("ids", |reader, v, what| reader.found(v, what, |dtype| dtype == DType::I32));
         let distances =
             fields.optional("distances", |reader, v, what| reader.found(v, what, DType::is_float));
+        let certified = fields.optional("certified", StageReader::certified);
         let write = fields.or("write", (None, None), StageReader::files);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
         let precision = fields.precision();
         fields.finish();
-        let (ids, distances, (ids_file, distances_file)) = (ids?, distances?, write?);
+        let (ids, distances, certified, (ids_file, distances_file)) = (ids?, distances?, certified?, write?);
         if distances_file.is_some() && distances.is_none() {
             let message = "distances are written, but no node is named for them";
             self.error(
@@ -44,7 +45,7 @@ impl StageReader<'_> {
         let nodes = [(Some(&ids), ids_file), (distances.as_ref(), distances_file)];
         let write = nodes.into_iter().filter_map(|(node, file)| Some((node?.clone(), file?))).collect();
         let (data, batch, mode, precision) = (data?, batch?, mode?, precision?);
-        let search = SearchStage { data, batch, mode, precision, ids, distances, write };
+        let search = SearchStage { data, batch, mode, precision, ids, distances, certified, write };
         let [_, queries] = search.splits();
         self.check_feeds(search.outputs(), &Feeds::batches(value.span, Some(&queries)));
         Some(search)
@@ -59,6 +60,20 @@ impl StageReader<'_> {
             let kind = if what == "`ids`" { "i32" } else { "floats" };
             let message = format!("{what} are {kind} [queries, k], `{}` is {ty}", self.symbol(node));
             self.diags.error(Code::E0205, value.span, message).help("`nearest` and `topk` make such a pair");
+            return None;
+        }
+        Some(self.symbol(node))
+    }
+
+    /// A node that tells something of each query.
+    fn certified(&mut self, value: &Ron, what: &str) -> Option<Symbol> {
+        let node = self.value(value)?;
+        let ty = self.pipeline.graph.ty(node);
+        if ty.rank() != 1 || ty.dtype != DType::Bool {
+            let message = format!("{what} is bool [queries], `{}` is {ty}", self.symbol(node));
+            self.diags
+                .error(Code::E0205, value.span, message)
+                .help("`nearest` has such a result: `….certified`");
             return None;
         }
         Some(self.symbol(node))
