@@ -1,10 +1,10 @@
-//! Reductions of blocks of columns: the tiles of a product are folded while they are in cache, and the product is never
-//! stored.
+//! Reductions of blocks of columns: the tiles of a product are folded while they are in cache.
 
-use super::super::interp::{Arg, Buffer, Frame, Op, Program, View, with_type};
+use super::super::interp::{Buffer, Frame, Program, View, with_type};
 use super::super::loops::reduce::{Fold, Foldable, fold_blocks};
 use super::super::pool::Pool;
-use super::product::{Product, Tile};
+use super::panels::{Panels, TakesTiles, folded};
+use super::product::Product;
 use super::scratch::WorkerScratch;
 use engine_core::fusion::{RowConsumer, RowsBody};
 use engine_core::ir::DType;
@@ -27,11 +27,7 @@ impl ColumnBlocks {
     /// The reduction of a body, unless it folds whole rows.
     pub fn new(body: &RowsBody, program: &Program) -> Option<ColumnBlocks> {
         let RowConsumer::Blocks { monoid, dtype, columns } = body.consumer else { return None };
-        let reg = program.insts().find_map(|inst| match inst.op {
-            Op::Fold(Arg::Local(reg)) => Some(reg),
-            _ => None,
-        });
-        let reg = reg.unwrap_or_else(|| panic!("bug: a matmul fold has no value"));
+        let (reg, _) = folded(program);
         let result = body.results[0];
         Some(ColumnBlocks { fold: Fold::of(monoid), width: columns, reg, dtype, result, body: body.clone() })
     }
@@ -47,95 +43,23 @@ impl ColumnBlocks {
         pool: &mut Pool,
         workers: &mut [WorkerScratch],
     ) {
-        let (batch, m) = (product.body.batch, product.body.m);
-        let RowsBody { panel_rows, n_pieces, .. } = self.body;
-        let n_panels = m.div_ceil(panel_rows);
-        pool.run_with(batch * n_panels * n_pieces, workers, |chunk, scratch| {
-            let (lead, piece) = (chunk / n_pieces, chunk % n_pieces);
-            let first = lead % n_panels * panel_rows;
-            let panel = first..(first + panel_rows).min(m);
-            // SAFETY: the caller's; chunks have rows and pieces of their own.
-            unsafe { self.run_panel(product, frame, scratch, [lead / n_panels, piece], panel) }
-        });
+        let result = frame.buffers[self.result];
+        let panels = Panels { product, frame, body: &self.body, reg: self.reg, tile: self.tile(product) };
+        // SAFETY: the caller's; `tile_bytes` is what the scratch has at the least.
+        unsafe { panels.walk(&Blocks { of: self, result, n: product.body.n }, pool, workers) }
     }
 
-    unsafe fn run_panel(
-        &self,
-        product: &Product,
-        frame: &Frame,
-        scratch: &mut WorkerScratch,
-        [batch, piece]: [usize; 2],
-        panel: Range<usize>,
-    ) {
-        let (m, n) = (product.body.m, product.body.n);
-        let [tile_rows, tile_columns] = self.tile(product);
-        let n_tiles = n.div_ceil(tile_columns);
-        let bound = |piece: usize| n_tiles * piece / self.body.n_pieces * tile_columns;
-        for column in (bound(piece)..bound(piece + 1).min(n)).step_by(tile_columns) {
-            let columns = column..(column + tile_columns).min(n);
-            for row in panel.clone().step_by(tile_rows) {
-                let rows = row..(row + tile_rows).min(panel.end);
-                let (first_row, shape) = (batch * m + row, [rows.len(), columns.len()]);
-                let (start, tile) = (scratch.tile.start(), Tile { batch, rows, columns: columns.clone() });
-                // SAFETY: the caller's; the scratch has room for the tile.
-                unsafe {
-                    product.multiply(scratch, frame.buffers, tile, start, columns.len());
-                    let worker = &mut scratch.worker;
-                    product.run_epilogue(
-                        frame,
-                        worker,
-                        start,
-                        [first_row, column],
-                        shape,
-                        |worker, row, height| {
-                            let rows = first_row + row..first_row + row + height;
-                            self.fold(
-                                worker.get(self.reg),
-                                frame.buffers[self.result],
-                                n,
-                                rows,
-                                columns.clone(),
-                            );
-                        },
-                    );
-                }
-            }
-        }
+    /// The bytes of a tile.
+    pub fn tile_bytes(&self, product: &Product) -> usize {
+        self.tile(product).iter().product::<usize>() * product.dtype.size()
     }
 
-    /// Rows and columns of a tile: whole blocks, in the scratch of the product's largest tile.
+    /// Rows and columns of a tile: whole blocks, and no more elements than the product's largest tile, unless one row of one
+    /// block has more.
     fn tile(&self, product: &Product) -> [usize; 2] {
         let (rows, columns) = product.tiles.largest();
         let whole = (columns / self.width * self.width).max(self.width);
         [(rows * columns / whole).clamp(1, rows), whole]
-    }
-
-    /// Folds a block of the product's rows and columns.
-    ///
-    /// # Safety
-    /// The view must hold the block, and the caller must be the only user of its results.
-    unsafe fn fold(&self, view: View, result: Buffer, n: usize, rows: Range<usize>, columns: Range<usize>) {
-        with_type!(self.dtype, T => {
-            let width = columns.len();
-            let first = columns.start / self.width;
-            for (at, row) in rows.enumerate() {
-                // SAFETY: the caller's.
-                let out = unsafe {
-                    let start = result.start.cast::<T>().add(row * (n / self.width) + first);
-                    std::slice::from_raw_parts_mut(start, width / self.width)
-                };
-                if view.is_scalar {
-                    // SAFETY: the caller's; all points have the same value.
-                    out.fill(self.of_equals(unsafe { *view.start.cast::<T>() }));
-                } else {
-                    // SAFETY: the caller's.
-                    let x = unsafe {
-                        std::slice::from_raw_parts(view.start.cast::<T>().add(at * width), width)
-                    };
-                    fold_blocks(self.fold, x, self.width, out);
-                }
-            }
-        });
     }
 
     /// The fold of a block of equal values.
@@ -144,5 +68,41 @@ impl ColumnBlocks {
         let mut out = [value];
         fold_blocks(self.fold, &block, self.width, &mut out);
         out[0]
+    }
+}
+
+/// The blocks of a run and the result they go to.
+struct Blocks<'b> {
+    of: &'b ColumnBlocks,
+    result: Buffer,
+    /// Columns of the product.
+    n: usize,
+}
+
+impl TakesTiles for Blocks<'_> {
+    unsafe fn begin(&self, _rows: Range<usize>, _piece: usize) {}
+
+    unsafe fn take(&self, view: View, rows: Range<usize>, columns: Range<usize>, _piece: usize) {
+        let ColumnBlocks { fold, width: block, dtype, .. } = *self.of;
+        with_type!(dtype, T => {
+            let width = columns.len();
+            for (at, row) in rows.enumerate() {
+                // SAFETY: the caller's; each block of a row has an element of the result.
+                let out = unsafe {
+                    let first = row * (self.n / block) + columns.start / block;
+                    std::slice::from_raw_parts_mut(self.result.start.cast::<T>().add(first), width / block)
+                };
+                if view.is_scalar {
+                    // SAFETY: the caller's; all points have the same value.
+                    out.fill(self.of.of_equals(unsafe { *view.start.cast::<T>() }));
+                } else {
+                    // SAFETY: the caller's.
+                    let x = unsafe {
+                        std::slice::from_raw_parts(view.start.cast::<T>().add(at * width), width)
+                    };
+                    fold_blocks(fold, x, block, out);
+                }
+            }
+        });
     }
 }

@@ -28,7 +28,13 @@ enum TileFold {
 
 impl KernelLaunch for MatmulLaunch {
     fn size(&self) -> LaunchSize {
-        self.product.size()
+        let size = self.product.size();
+        match &self.fold {
+            Some(TileFold::Blocks(blocks)) => {
+                LaunchSize { tile: size.tile.max(blocks.tile_bytes(&self.product)), ..size }
+            }
+            _ => size,
+        }
     }
 
     unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {

@@ -13,6 +13,7 @@ pub mod matmul;
 mod matmul_fold;
 mod matrix_source;
 pub mod opaque;
+mod panels;
 mod parts;
 mod product;
 mod row_run;
