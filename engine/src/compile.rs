@@ -1,7 +1,9 @@
 //! Compilation: the passes from a bound graph to a plan. Each pass is verified, and each form is kept for printing.
 
 mod hoist;
+mod invariant;
 mod loops;
+mod once;
 
 use crate::codegen;
 use crate::device_model::{DeviceModel, RowFolds};
@@ -11,11 +13,12 @@ use crate::last_rows::last_rows;
 use crate::lower::primitives_for;
 use crate::numerics::{Numerics, Precision};
 use crate::op::Registry;
-use crate::pass::checked;
+use crate::pass::{checked, sound};
 use crate::plan::{self, Plan, plan, separate_states};
 use crate::rules::{Settings, rules, simplify_counting};
 use hoist::{HOIST, has_loops, hoist};
 use loops::CompiledTrip;
+use once::{HOIST_FROM_STEPS, Split, split};
 
 /// Settings of the compiler.
 #[derive(Clone, Debug)]
@@ -35,6 +38,9 @@ pub struct Options {
     pub matmul: Precision,
     /// Whether results are bit-identical in each run, even if the device has a faster way.
     pub deterministic: bool,
+    /// Whether values that no step changes are computed before the first step ([`Plan::once`]). The names are those of data
+    /// inputs that no step changes; parameters and states without a next value are such inputs as well.
+    pub once: Option<Vec<Symbol>>,
 }
 
 impl Default for Options {
@@ -47,6 +53,7 @@ impl Default for Options {
             device: DeviceModel::default(),
             matmul: Precision::default(),
             deterministic: false,
+            once: None,
         }
     }
 }
@@ -55,22 +62,22 @@ impl Options {
     /// What expansions know of the device.
     fn target(&self) -> Target {
         let DeviceModel { library, has_warpgroup_products, kernels, .. } = self.device;
-        // Only a library or tensor cores use less than `f32`.
-        let is_exact = library.is_none() && !has_warpgroup_products;
-        let matmul = if is_exact { Precision::F32 } else { self.matmul };
         let folds_any = kernels.row_folds == RowFolds::Any;
         Target {
-            matmul,
-            folds_columns: folds_any || has_warpgroup_products && matmul == Precision::Tf32,
+            matmul: self.matmul,
+            // Only a library or tensor cores use less than `f32`.
+            has_tf32: library.is_some() || has_warpgroup_products,
+            folds_columns: folds_any,
+            folds_columns_in_tf32: folds_any || has_warpgroup_products,
             folds_columns_of_halves: folds_any || has_warpgroup_products,
         }
     }
 }
 
-/// Names that can be switched off: rules of the simplifier, passes of the fuser, and hoisting.
+/// Names that can be switched off: rules of the simplifier, passes of the fuser, and both kinds of hoisting.
 pub fn switches() -> Vec<&'static str> {
     let optional = rules().into_iter().filter(|rule| !rule.is_needed).map(|rule| rule.name);
-    optional.chain(fusion::PASSES.iter().map(|pass| pass.name())).chain([HOIST]).collect()
+    optional.chain(fusion::PASSES.iter().map(|pass| pass.name())).chain([HOIST, HOIST_FROM_STEPS]).collect()
 }
 
 /// The forms of a compiled graph.
@@ -88,6 +95,18 @@ pub struct Compiled {
     pub not_fused: Vec<NotFused>,
     /// The trips of loops that stay loops.
     pub loops: Vec<CompiledLoop>,
+    /// What is computed before the first step, if there is such a part. The forms from `simplified` on are those of the
+    /// rest.
+    pub once: Option<Box<CompiledOnce>>,
+}
+
+/// The part of a graph that is computed before the first step.
+#[derive(Clone, Debug)]
+pub struct CompiledOnce {
+    /// The simplified graph before it was split.
+    pub whole: Graph,
+    /// The forms of this part.
+    pub compiled: Compiled,
 }
 
 /// One trip of a loop.
@@ -129,6 +148,14 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
         simplified
     });
     let simplified = pass("separate-states", &simplified, &mut separate_states);
+    let (once, simplified) = match split_from_steps(&simplified, options) {
+        Some(Split { once, step }) => {
+            let [once, step] = [once, step].map(|graph| sound(HOIST_FROM_STEPS, Level::Primitive, graph));
+            let compiled = compile_from(&once, registry, &Options { once: None, ..options.clone() }, 0);
+            (Some(Box::new(CompiledOnce { whole: simplified, compiled })), step)
+        }
+        None => (None, simplified),
+    };
     let (fuse, without, device) = (options.fuse, options.without.clone(), options.device);
     let deterministic = options.deterministic;
     let shared_attention = codegen::SHARED_ATTENTION;
@@ -149,9 +176,19 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
     let loops = loops.into_iter().map(|(node, compiled)| CompiledLoop { node, compiled }).collect();
     let plan = plan(&simplified, fused.kernels, options.device.n_streams);
     let plan = Plan { matmul: options.matmul, numerics: options.numerics, ..plan };
-    let plan = loops::planned(plan, first_site, trips);
+    let mut plan = loops::planned(plan, first_site, trips);
     expect_none("plan", plan::verify(&simplified, &plan));
-    Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused, loops }
+    if let Some(once) = &once {
+        plan.run_after(once.compiled.plan.clone());
+    }
+    Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused, loops, once }
+}
+
+/// The two parts of a simplified graph, if values are to be hoisted from steps.
+fn split_from_steps(graph: &Graph, options: &Options) -> Option<Split> {
+    let data = options.once.as_ref()?;
+    let is_on = options.without.iter().all(|name| name != HOIST_FROM_STEPS);
+    is_on.then(|| split(graph, data))?
 }
 
 /// The graph with scores of their own for users beside attentions. Gradients of a softmax that is spelled out are rewritten
@@ -186,9 +223,10 @@ impl Compiled {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// The kernels with the forms that they belong to, those of a trip in place of each loop.
+    /// The kernels with the forms that they belong to: those before the first step, then those of a step, with those of a
+    /// trip in place of each loop.
     pub fn all_kernels(&self) -> Vec<(&Kernel, &Compiled)> {
-        let mut kernels = vec![];
+        let mut kernels = self.once.as_ref().map(|once| once.compiled.all_kernels()).unwrap_or_default();
         for kernel in &self.plan.kernels {
             match self.trip_of(kernel) {
                 Some(trip) => kernels.extend(trip.all_kernels()),

@@ -4,6 +4,7 @@ use crate::device::{DeviceBuffer, DeviceError, RunError};
 use engine_core::ir::InputKind;
 use engine_core::plan::{BufferId, Place, Plan};
 use std::any::Any;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The memory that is bound to the inputs of a plan.
@@ -11,12 +12,20 @@ pub struct Bindings<M> {
     plan: Arc<Plan>,
     /// By buffer of the plan.
     bound: Vec<Option<Arc<M>>>,
+    /// The buffers of states that a step writes, as far as they are bound.
+    updated: HashMap<BufferId, Option<DeviceBuffer>>,
 }
 
 impl<M: Any + Send + Sync> Bindings<M> {
     /// No bindings yet.
     pub fn new(plan: &Arc<Plan>) -> Bindings<M> {
-        Bindings { plan: Arc::clone(plan), bound: plan.buffers.iter().map(|_| None).collect() }
+        let is_input = |id: &BufferId| matches!(plan.buffers[*id].place, Place::Input(_));
+        let updated = plan.launches.iter().flat_map(|launch| plan.written(launch)).filter(is_input);
+        Bindings {
+            plan: Arc::clone(plan),
+            bound: plan.buffers.iter().map(|_| None).collect(),
+            updated: updated.map(|id| (id, None)).collect(),
+        }
     }
 
     /// Binds memory to an input. Returns its buffer if the binding has changed.
@@ -26,7 +35,7 @@ impl<M: Any + Send + Sync> Bindings<M> {
     pub fn bind(
         &mut self,
         input: &str,
-        memory: &DeviceBuffer,
+        buffer: &DeviceBuffer,
         is_own: impl FnOnce(&M) -> bool,
     ) -> Result<Option<BufferId>, DeviceError> {
         let plan = &self.plan;
@@ -34,13 +43,16 @@ impl<M: Any + Send + Sync> Bindings<M> {
             plan.buffers.iter().position(|buffer| &*buffer.name == input && is_bindable(&buffer.place));
         let unknown = || DeviceError::UnknownInput { plan: plan.name.clone(), input: input.into() };
         let id = found.ok_or_else(unknown)?;
-        let (expected, found) = (plan.buffers[id].ty.bytes(), memory.bytes());
+        let (expected, found) = (plan.buffers[id].ty.bytes(), buffer.bytes());
         if found < expected {
             return Err(DeviceError::WrongSize { what: format!("`{input}`"), expected, found });
         }
-        let memory = memory.memory::<M>()?;
+        let memory = buffer.memory::<M>()?;
         if !is_own(&memory) {
             return Err(DeviceError::ForeignBuffer);
+        }
+        if let Some(updated) = self.updated.get_mut(&id) {
+            *updated = Some(buffer.clone());
         }
         let is_same = self.bound[id].as_ref().is_some_and(|known| Arc::ptr_eq(known, &memory));
         self.bound[id] = Some(memory);
@@ -56,6 +68,11 @@ impl<M: Any + Send + Sync> Bindings<M> {
     pub fn memory(&self, id: BufferId) -> &M {
         let unbound = || engine_core::bug!("input `{}` is not bound", self.plan.buffers[id].name);
         self.get(id).unwrap_or_else(unbound)
+    }
+
+    /// Notes that a run updates states.
+    pub fn note_writes(&self) {
+        self.updated.values().flatten().for_each(DeviceBuffer::note_write);
     }
 
     /// An error that names the first input without memory.

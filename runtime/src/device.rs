@@ -14,7 +14,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use error::{DeviceError, RunError, largest_tensors};
 
@@ -213,12 +213,29 @@ pub struct DeviceInfo {
 pub struct DeviceBuffer {
     bytes: usize,
     memory: Arc<dyn Any + Send + Sync>,
+    version: Arc<AtomicU64>,
 }
 
 impl DeviceBuffer {
     /// Wraps the memory type of a device.
     pub fn new<M: Any + Send + Sync>(bytes: usize, memory: Arc<M>) -> DeviceBuffer {
-        DeviceBuffer { bytes, memory }
+        DeviceBuffer { bytes, memory, version: Arc::default() }
+    }
+
+    /// A number that changes whenever the host or a step writes to the buffer.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Notes that the buffer is written to. Devices call this for each write, and executables for each run that updates
+    /// the buffer.
+    pub fn note_write(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether both are one memory.
+    pub fn is_same(&self, other: &DeviceBuffer) -> bool {
+        Arc::ptr_eq(&self.version, &other.version)
     }
 
     /// Its size.

@@ -10,6 +10,7 @@ mod bindings;
 mod cache;
 pub mod checkpoint;
 pub mod data;
+mod hoisted;
 pub mod init;
 
 pub mod autotune;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine_core::ir::{DType, InputKind, Symbol, Type};
+use engine_core::ir::{DType, Symbol, Type};
 use engine_core::oracle::{Elements, OracleTensor};
-use engine_core::plan::{Place, Plan};
+use engine_core::plan::Plan;
 use half::{bf16, f16};
 use indexmap::IndexMap;
 
@@ -33,10 +33,7 @@ impl Once {
     ) -> Result<Once, DeviceError> {
         let mut executable = device.prepare(Arc::clone(&plan), seed)?;
         let mut buffers = IndexMap::new();
-        for buffer in &plan.buffers {
-            if !matches!(buffer.place, Place::Input(kind) if kind != InputKind::Step) {
-                continue;
-            }
+        for buffer in plan.inputs() {
             let memory = device.allocate(buffer.ty.bytes())?;
             if let Some(tensor) = inputs.get(&*buffer.name) {
                 let tensor = host_tensor(tensor).map_err(|error| DeviceError::Failed(error.to_string()))?;

@@ -181,6 +181,10 @@ fn form_text(form: Form, compiled: &Compiled, target: &Target) -> String {
         Form::Simplified => compiled.simplified.to_string(),
         Form::Kernels => compiled.kernels_text(),
         Form::Plan => compiled.plan.to_string(),
+        Form::Once => match &compiled.once {
+            Some(once) => format!("{}\n{}", once.compiled.kernels_text(), once.compiled.plan),
+            None => "nothing is computed before the first step\n".to_string(),
+        },
         Form::Programs => programs_text(compiled, target),
         Form::Source => source_text(compiled, cuda_texts),
         Form::Wgsl => source_text(compiled, wgsl_texts),

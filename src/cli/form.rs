@@ -19,6 +19,8 @@ pub(super) enum Form {
     Kernels,
     /// Launches and memory
     Plan,
+    /// The kernels that run before the first step: what no step changes
+    Once,
     /// The steps of each launch on a GPU: kernels, library calls and workspaces; needs no GPU
     Programs,
     /// The kernels as CUDA C++; needs no GPU

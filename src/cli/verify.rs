@@ -153,6 +153,7 @@ fn plan_of(kernel: &Kernel, compiled: &Compiled) -> Plan {
         places: compiled.plan.places.clone(),
         loops: compiled.plan.loops.clone(),
         values: vec![],
+        once: None,
         buffers,
     }
 }

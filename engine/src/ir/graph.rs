@@ -37,6 +37,8 @@ pub enum InputKind {
     /// Other state that is carried from step to step, such as an optimizer's moments. It starts at zero unless a
     /// parameter of the pipeline gives its initial value.
     State,
+    /// A value that a plan of its own computes before the steps, see [`Plan::once`](crate::plan::Plan::once).
+    Once,
     /// The number of the current step, `i32[]`, counted from 0, kept on the device.
     Step,
 }
@@ -48,6 +50,7 @@ impl InputKind {
             InputKind::Data => "input",
             InputKind::Param => "param",
             InputKind::State => "state",
+            InputKind::Once => "once",
             InputKind::Step => "step",
         }
     }
@@ -288,6 +291,12 @@ impl Graph {
     pub fn push(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
         self.nodes.len() - 1
+    }
+
+    /// Appends an input and returns its index.
+    pub fn push_input(&mut self, name: Symbol, kind: InputKind, ty: Type) -> NodeId {
+        let (op, outputs) = (NodeOp::Input(kind), vec![Output { name, ty }]);
+        self.push(Node { op, inputs: vec![], outputs, regions: vec![], span: None, no_fuse: None })
     }
 
     /// All inputs with their kinds, in definition order.

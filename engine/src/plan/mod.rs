@@ -66,6 +66,32 @@ pub struct Launch {
 }
 
 impl Plan {
+    /// Lets another plan compute inputs of this one. Its own inputs become inputs of this plan, so that callers bind them.
+    pub(crate) fn run_after(&mut self, once: Plan) {
+        let is_own = |buffer: &Buffer| self.buffers.iter().any(|known| known.name == buffer.name);
+        let further: Vec<Buffer> = once.inputs().filter(|buffer| !is_own(buffer)).cloned().collect();
+        self.buffers.extend(further.into_iter().map(|buffer| Buffer { life: (0, 0), ..buffer }));
+        self.once = Some(Arc::new(once));
+    }
+
+    /// The inputs that a caller binds: all but the number of the step and what is computed before the first step.
+    pub fn inputs(&self) -> impl Iterator<Item = &Buffer> {
+        self.buffers.iter().filter(|buffer| {
+            matches!(buffer.place, Place::Input(kind) if kind != InputKind::Step && kind != InputKind::Once)
+        })
+    }
+
+    /// The inputs that the plan before the first step computes.
+    pub fn computed_once(&self) -> impl Iterator<Item = &Buffer> {
+        self.buffers.iter().filter(|buffer| buffer.place == Place::Input(InputKind::Once))
+    }
+
+    /// The device memory of the plan in bytes: the arena, and what the plan before the first step computes and needs.
+    pub fn bytes(&self) -> usize {
+        let values: usize = self.computed_once().map(|buffer| buffer.ty.bytes()).sum();
+        self.arena_bytes + values + self.once.as_ref().map_or(0, |once| once.arena_bytes)
+    }
+
     /// The nodes with an assertion.
     pub fn check_nodes(&self) -> impl Iterator<Item = NodeId> {
         self.assertions.iter().map(|check| check.node)
@@ -78,10 +104,14 @@ impl Plan {
 
     /// The states that a launch writes.
     pub fn states_written<'p>(&'p self, launch: &'p Launch) -> impl Iterator<Item = &'p Symbol> {
-        let operands = launch.buffers.iter().zip(&self.kernels[launch.kernel].operands);
-        let written = operands.filter(|(_, operand)| operand.usage == Use::Write);
-        let buffers = written.map(|(&id, _)| &self.buffers[id]);
+        let buffers = self.written(launch).map(|id| &self.buffers[id]);
         buffers.filter(|buffer| matches!(buffer.place, Place::Input(_))).map(|buffer| &buffer.name)
+    }
+
+    /// The buffers that a launch writes.
+    pub fn written<'p>(&'p self, launch: &'p Launch) -> impl Iterator<Item = BufferId> {
+        let operands = launch.buffers.iter().zip(&self.kernels[launch.kernel].operands);
+        operands.filter(|(_, operand)| operand.usage == Use::Write).map(|(&id, _)| id)
     }
 
     /// Whether a launch is a scatter that adds to its base in place, so that nothing is copied.
@@ -139,6 +169,9 @@ pub struct Plan {
     pub places: Vec<(Symbol, Span)>,
     /// The first value of each buffer. Several values share a buffer when they are updated in place.
     pub values: Vec<(Value, BufferId)>,
+    /// The plan that computes the inputs of the kind [`InputKind::Once`], which are its states. It must run before the first
+    /// step, and again when an input of its own has changed.
+    pub once: Option<Arc<Plan>>,
 }
 
 /// One trip of a loop. The carried values are states of its plan, and so is the number of the trip.

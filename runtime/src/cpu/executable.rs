@@ -129,6 +129,7 @@ impl Executable for CpuExecutable {
 
     fn run(&mut self, first_step: u32, n_steps: u32) -> Result<(), RunError> {
         self.bindings.check()?;
+        self.bindings.note_writes();
         (0..n_steps).try_for_each(|i| self.take_step(first_step.wrapping_add(i), |_| {}))
     }
 
@@ -146,6 +147,7 @@ impl Executable for CpuExecutable {
 
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
         self.bindings.check()?;
+        self.bindings.note_writes();
         let plan = Arc::clone(&self.plan);
         let mut times = Vec::with_capacity(plan.launches.len());
         let mut last = Instant::now();

@@ -33,6 +33,7 @@ mod tests;
 
 use crate::bindings::check_range;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
+use crate::hoisted;
 use crate::tensor::HostTensor;
 use engine_core::plan::Plan;
 use executable::CpuExecutable;
@@ -89,6 +90,7 @@ impl Device for CpuDevice {
 
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         let start = range_start(buffer, offset, bytes.len())?;
+        buffer.note_write();
         // SAFETY: the range is inside, and by the contract of the trait no launch uses the buffer.
         unsafe { std::slice::from_raw_parts_mut(start, bytes.len()) }.copy_from_slice(bytes);
         Ok(())
@@ -102,7 +104,9 @@ impl Device for CpuDevice {
     }
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
-        Ok(Box::new(CpuExecutable::new(plan, seed, Arc::clone(&self.pool))?))
+        hoisted::prepare(self, plan, &|plan| {
+            Ok(Box::new(CpuExecutable::new(plan, seed, Arc::clone(&self.pool))?))
+        })
     }
 }
 

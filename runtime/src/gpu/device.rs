@@ -7,6 +7,7 @@ use super::queue::PlanGpu;
 use crate::autotune::Tuning;
 use crate::bindings::check_range;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, Executable, Staging};
+use crate::hoisted;
 use engine_core::device_model::DeviceModel;
 use engine_core::plan::Plan;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ impl<G: PlanGpu> Device for GpuDevice<G> {
     fn write(&self, buffer: &DeviceBuffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         let memory = own_memory::<G::Memory>(buffer, &self.gpu)?;
         check_range(offset, bytes.len(), memory.bytes())?;
+        buffer.note_write();
         if bytes.is_empty() { Ok(()) } else { memory.write(offset, bytes) }
     }
 
@@ -64,6 +66,6 @@ impl<G: PlanGpu> Device for GpuDevice<G> {
     }
 
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
-        Ok(Box::new(GpuExecutable::new(&self.gpu, plan, seed)?))
+        hoisted::prepare(self, plan, &|plan| Ok(Box::new(GpuExecutable::new(&self.gpu, plan, seed)?)))
     }
 }

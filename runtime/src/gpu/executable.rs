@@ -80,6 +80,7 @@ impl<G: PlanGpu> Executable for GpuExecutable<G> {
         if n_steps == 0 {
             return Ok(());
         }
+        self.launches.memory.note_writes();
         self.gpu.enter()?;
         self.last_step = first_step.wrapping_add(n_steps - 1);
         self.queue.run(&self.launches, first_step, n_steps)
@@ -106,6 +107,7 @@ impl<G: PlanGpu> Executable for GpuExecutable<G> {
 
     fn profile(&mut self, step: u32) -> Result<Vec<KernelTime>, RunError> {
         self.launches.memory.check()?;
+        self.launches.memory.note_writes();
         self.gpu.enter()?;
         self.last_step = step;
         let seconds = self.queue.profile(&self.launches, step)?.into_iter().enumerate();

@@ -64,6 +64,11 @@ impl<G: Gpu> PlanMemory<G> {
         Ok(self.bindings.bind(input, buffer, |memory| memory.is_of(gpu))?.is_some())
     }
 
+    /// Notes that a run updates states.
+    pub fn note_writes(&self) {
+        self.bindings.note_writes();
+    }
+
     /// An error that names the first input without memory.
     pub fn check(&self) -> Result<(), RunError> {
         self.bindings.check()

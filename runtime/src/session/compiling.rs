@@ -80,7 +80,7 @@ impl CompilingPlanner {
             Request::Evaluation { scope, evaluation, data, rows } => {
                 stage::evaluation(pipeline, scope, evaluation, data, rows, registry)
             }
-            Request::Inference { outputs, extents, behaviour } => {
+            Request::Inference { outputs, extents, behaviour, .. } => {
                 stage::inference(pipeline, outputs, extents, behaviour).map(plain)
             }
             Request::Decoding { stage, extents, n_new } => {
@@ -90,7 +90,11 @@ impl CompilingPlanner {
         };
         let StageGraph { graph, sums, nan_step, loss_scale } = made.map_err(StageFault)?;
         let sums = sums.into_iter().map(|(metric, state)| Sum { metric, state }).collect();
-        Ok(CompiledStage { compiled: self.compile_graph(graph), sums, nan_step, loss_scale })
+        let fixed = match *request {
+            Request::Inference { fixed, .. } => fixed,
+            _ => &[],
+        };
+        Ok(CompiledStage { compiled: self.compile_graph(graph, fixed), sums, nan_step, loss_scale })
     }
 
     /// The graph of a `Run` stage, with the kept gradients that it has.
@@ -118,10 +122,12 @@ impl CompilingPlanner {
         self.kept.iter().filter(|(_, name)| self.pipeline.graph.find(name).is_none()).filter_map(by).collect()
     }
 
-    fn compile_graph(&self, mut graph: Graph) -> Compiled {
+    /// Compiles a graph; `fixed` are the data inputs that stay unchanged for many steps.
+    fn compile_graph(&self, mut graph: Graph, fixed: &[Symbol]) -> Compiled {
         let deterministic = self.pipeline.deterministic || self.options.deterministic;
         let Pipeline { matmul, numerics, .. } = *self.pipeline;
-        let options = Options { matmul, numerics, deterministic, ..self.options.clone() };
+        let once = Some(fixed.to_vec());
+        let options = Options { matmul, numerics, deterministic, once, ..self.options.clone() };
         let kept = self
             .kept
             .iter()
@@ -145,7 +151,8 @@ impl Planner for CompilingPlanner {
 
 impl From<CompiledStage> for StagePlan {
     fn from(stage: CompiledStage) -> Self {
-        let Compiled { plan, simplified, .. } = stage.compiled;
+        let Compiled { plan, simplified, once, .. } = stage.compiled;
+        let simplified = once.map_or(simplified, |once| once.whole);
         let (sums, nan_step, loss_scale) = (stage.sums, stage.nan_step, stage.loss_scale);
         StagePlan { plan: Arc::new(plan), graph: Arc::new(simplified), sums, nan_step, loss_scale }
     }

@@ -83,7 +83,7 @@ impl Session {
         // The cache is not locked during the preparation. If two threads prepare one inference, the first result stays.
         let stage: Symbol = "predict".into();
         let named: Vec<_> = key.0.iter().map(|node| (node.clone(), node.clone())).collect();
-        let request = Request::Inference { outputs: &named, extents: &key.1, behaviour };
+        let request = Request::Inference { outputs: &named, extents: &key.1, fixed: &[], behaviour };
         let plan = self.planner.plan_for(&stage, &request)?;
         let prepared = Arc::new(Mutex::new(self.prepare_inference(&stage, plan)?));
         Ok(Arc::clone(&self.inferences.entry(key).or_insert(prepared)))
@@ -105,27 +105,21 @@ impl Session {
         own: &IndexMap<Symbol, DeviceBuffer>,
     ) -> Result<Inference, SessionError> {
         let own_bytes: usize = own.values().map(DeviceBuffer::bytes).sum();
-        self.check_memory(stage, &[], (&plan.plan, plan.plan.arena_bytes + own_bytes))?;
+        self.check_memory(stage, &[], (&plan.plan, plan.plan.bytes() + own_bytes))?;
         let executable = self.device.prepare(Arc::clone(&plan.plan), self.pipeline.seed);
         let mut executable = executable.map_err(|error| error.of_plan(&plan.plan))?;
         let mut inputs = IndexMap::new();
-        for buffer in &plan.plan.buffers {
-            match buffer.place {
-                Place::Input(InputKind::Data) => {
-                    let fed = self.device.allocate(buffer.ty.bytes());
-                    let fed = fed.map_err(|error| error.of_buffer(&buffer.name).of_plan(&plan.plan))?;
-                    executable.bind(&buffer.name, &fed)?;
-                    inputs.insert(buffer.name.clone(), (buffer.ty.clone(), fed));
-                }
-                Place::Input(InputKind::Param | InputKind::State) => {
-                    let Some(state) = self.state.buffer(&buffer.name).or_else(|| own.get(&buffer.name))
-                    else {
-                        engine_core::bug!("`{}` has no state", buffer.name)
-                    };
-                    executable.bind(&buffer.name, state)?;
-                }
-                Place::Input(InputKind::Step) | Place::Arena(_) => {}
+        for buffer in plan.plan.inputs() {
+            if buffer.place == Place::Input(InputKind::Data) {
+                let fed = self.device.allocate(buffer.ty.bytes());
+                let fed = fed.map_err(|error| error.of_buffer(&buffer.name).of_plan(&plan.plan))?;
+                executable.bind(&buffer.name, &fed)?;
+                inputs.insert(buffer.name.clone(), (buffer.ty.clone(), fed));
+                continue;
             }
+            let state = self.state.buffer(&buffer.name).or_else(|| own.get(&buffer.name));
+            let Some(state) = state else { engine_core::bug!("`{}` has no state", buffer.name) };
+            executable.bind(&buffer.name, state)?;
         }
         Ok(Inference { ready: Ready { plan, executable }, inputs })
     }

@@ -22,15 +22,15 @@ impl Session {
         data: DataInputs<'_>,
     ) -> Result<Box<dyn Executable>, SessionError> {
         // Before anything of that size is allocated.
-        self.check_memory(stage, &[], (plan, plan.arena_bytes))?;
+        self.check_memory(stage, &[], (plan, plan.bytes()))?;
         self.state.ensure_all(plan).map_err(|error| error.of_plan(plan))?;
         let executable = self.device.prepare(Arc::clone(plan), self.pipeline.seed);
         let mut executable = executable.map_err(|error| error.of_plan(plan))?;
-        for (name, kind) in inputs(plan) {
-            let buffer = match kind {
-                InputKind::Step => continue,
-                InputKind::Param | InputKind::State => self.state.buffer(name),
-                InputKind::Data => match data {
+        for input in plan.inputs() {
+            let name = &*input.name;
+            let buffer = match input.place == Place::Input(InputKind::Data) {
+                false => self.state.buffer(name),
+                true => match data {
                     DataInputs::None => None,
                     DataInputs::Ring(ring) => ring.get(name),
                     DataInputs::Resident(_, order) if name == ORDER => order,
@@ -75,11 +75,4 @@ impl Session {
         let (stage, available, largest) = (stage.clone(), info.memory_bytes, largest_tensors(plan));
         Err(SessionError::OutOfMemory { stage, needed, available, name: info.name, largest })
     }
-}
-
-fn inputs(plan: &Plan) -> impl Iterator<Item = (&str, InputKind)> {
-    plan.buffers.iter().filter_map(|buffer| match buffer.place {
-        Place::Input(kind) => Some((&*buffer.name, kind)),
-        Place::Arena(_) => None,
-    })
 }

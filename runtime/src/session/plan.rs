@@ -65,6 +65,8 @@ pub enum Request<'r> {
         outputs: &'r [(Symbol, Symbol)],
         /// The values of named extents.
         extents: &'r [(Symbol, usize)],
+        /// Plain inputs that stay unchanged for many runs.
+        fixed: &'r [Symbol],
         /// How ops behave.
         behaviour: Behaviour,
     },

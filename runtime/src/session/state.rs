@@ -153,7 +153,7 @@ pub(super) fn states(plan: &Plan) -> impl Iterator<Item = Symbol> {
 pub(super) fn carried(plan: &Plan) -> impl Iterator<Item = (&Symbol, &Type)> {
     plan.buffers.iter().filter_map(|buffer| match buffer.place {
         Place::Input(InputKind::Param | InputKind::State) => Some((&buffer.name, &buffer.ty)),
-        Place::Input(InputKind::Data | InputKind::Step) | Place::Arena(_) => None,
+        Place::Input(InputKind::Data | InputKind::Once | InputKind::Step) | Place::Arena(_) => None,
     })
 }
 

@@ -68,8 +68,8 @@ impl<'p> Level<'p> {
         let mut item_of: HashMap<NodeId, usize> = HashMap::new();
         for &node in nodes {
             match &graph.nodes[node].op {
-                NodeOp::Const(_) | NodeOp::Input(InputKind::Param | InputKind::State | InputKind::Step) => {}
                 NodeOp::Input(InputKind::Data) => _ = item_of.insert(node, level.given(graph, node)),
+                NodeOp::Const(_) | NodeOp::Input(_) => {}
                 _ => {
                     level.add_givens(graph, node, (nodes, &mut item_of));
                     let item = level.item_for(graph, calls, scope, node);
@@ -97,10 +97,11 @@ impl<'p> Level<'p> {
         (nodes, item_of): (&[NodeId], &mut HashMap<NodeId, usize>),
     ) {
         for Value { node: operand, .. } in &graph.nodes[node].inputs {
-            let is_tensor = !matches!(
-                graph.nodes[*operand].op,
-                NodeOp::Const(_) | NodeOp::Input(InputKind::Param | InputKind::State | InputKind::Step)
-            );
+            let is_tensor = match graph.nodes[*operand].op {
+                NodeOp::Input(kind) => kind == InputKind::Data,
+                NodeOp::Const(_) => false,
+                _ => true,
+            };
             if is_tensor && nodes.binary_search(operand).is_err() && !item_of.contains_key(operand) {
                 let item = self.given(graph, *operand);
                 item_of.insert(*operand, item);

@@ -119,6 +119,7 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
     let request = Request::Inference {
         outputs: &[("y".into(), "y".into())],
         extents: &[],
+        fixed: &[],
         behaviour: Mode::Eval.into(),
     };
     let compiled = planner.compile(&request).unwrap().compiled;
@@ -145,7 +146,8 @@ fn compiled(text: &str, outputs: &[&str]) -> Compiled {
     let pipeline = Arc::new(pipeline);
     let planner = CompilingPlanner::new(pipeline, registry, Options::default());
     let named: Vec<_> = outputs.iter().map(|&name| (name.into(), name.into())).collect();
-    let request = Request::Inference { outputs: &named, extents: &[], behaviour: Mode::Eval.into() };
+    let behaviour = Mode::Eval.into();
+    let request = Request::Inference { outputs: &named, extents: &[], fixed: &[], behaviour };
     planner.compile(&request).unwrap().compiled
 }
 

@@ -73,7 +73,8 @@ impl<'t> Reader<'t> {
 
     /// One line of a graph, with the regions that follow it.
     fn item(&mut self, scope: &mut Scope, line: Piece<'t>, depth: usize) -> Result<(), Fault> {
-        const KINDS: [InputKind; 4] = [InputKind::Data, InputKind::Param, InputKind::State, InputKind::Step];
+        const KINDS: [InputKind; 5] =
+            [InputKind::Data, InputKind::Param, InputKind::State, InputKind::Once, InputKind::Step];
         let keyword = |word| line.strip_word(word).filter(|rest| !rest.text.starts_with([':', '=']));
         if let Some(rest) = keyword("output") {
             return self.output(scope, rest);

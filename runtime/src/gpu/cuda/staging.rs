@@ -57,6 +57,7 @@ impl Staging for CudaStaging {
         offset: usize,
     ) -> Result<(), DeviceError> {
         let memory = own_memory::<CudaMemory>(buffer, &self.context)?;
+        buffer.note_write();
         memory.fetch(offset, &self.slots[slot].memory.bytes()[bytes], self.stream.cu_stream())
     }
 

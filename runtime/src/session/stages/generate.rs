@@ -62,7 +62,7 @@ impl Runnable for GenerateStage {
         }
         let outputs = [(self.logits.clone(), self.logits.clone())];
         let behaviour = (self.mode, self.precision).into();
-        compiling.compile(&Request::Inference { outputs: &outputs, extents: &extents, behaviour })
+        compiling.compile(&Request::Inference { outputs: &outputs, extents: &extents, fixed: &[], behaviour })
     }
 
     fn files(&self) -> Vec<(&Path, &'static Format)> {

@@ -30,6 +30,6 @@ impl Runnable for PredictStage {
         let outputs: IndexMap<Symbol, Symbol> = nodes.collect();
         let (outputs, extents) = (&Vec::from_iter(outputs)[..], &[(fed.rows, n_rows)][..]);
         let behaviour = (self.mode, self.precision).into();
-        compiling.compile(&Request::Inference { outputs, extents, behaviour })
+        compiling.compile(&Request::Inference { outputs, extents, fixed: &[], behaviour })
     }
 }

@@ -101,7 +101,8 @@ struct Condition {
 impl Condition {
     fn new(session: &Session, stage: &Symbol, node: &Symbol) -> Result<Condition, SessionError> {
         let (outputs, behaviour) = ([(node.clone(), node.clone())], (Mode::Eval, session.pipeline.precision));
-        let request = Request::Inference { outputs: &outputs, extents: &[], behaviour: behaviour.into() };
+        let behaviour = behaviour.into();
+        let request = Request::Inference { outputs: &outputs, extents: &[], fixed: &[], behaviour };
         let plan = session.planner.plan_for(stage, &request)?;
         Ok(Condition { stage: stage.clone(), inference: session.prepare_inference(stage, plan)? })
     }

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use engine_core::compile::Compiled;
 use engine_core::ir::{Dim, InputKind, Symbol, Type};
-use engine_core::pipeline::{RowIds, SearchMetric, SearchStage, SplitRef};
-use engine_core::plan::{Place, Plan};
-use engine_core::stage::{self, search_extents};
+use engine_core::pipeline::{Pipeline, RowIds, SearchMetric, SearchStage, SplitRef};
+use engine_core::plan::Plan;
+use engine_core::stage::{self, SplitShape, search_extents};
 use indexmap::IndexMap;
 
 use super::runnable::{Checking, Compiling, Runnable, Steps};
@@ -97,7 +97,8 @@ impl Runnable for SearchStage {
         let n_rows = self.batch.min(queries.n_rows);
         let extents = search_extents(compiling.pipeline(), &queries, base.n_rows, n_rows);
         let (outputs, behaviour) = (&named(self)[..], (self.mode, self.precision).into());
-        compiling.compile(&Request::Inference { outputs, extents: &extents, behaviour })
+        let fixed = &inputs_of_base(compiling.pipeline(), &self.data, [&base, &queries]);
+        compiling.compile(&Request::Inference { outputs, extents: &extents, fixed, behaviour })
     }
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
@@ -112,6 +113,16 @@ impl Runnable for SearchStage {
 /// The nodes of a search as outputs of their own names.
 fn named(search: &SearchStage) -> Vec<(Symbol, Symbol)> {
     search.outputs().map(|node| (node.clone(), node.clone())).collect()
+}
+
+/// The inputs that read fields of the base. These stay for all batches of queries.
+fn inputs_of_base(pipeline: &Pipeline, data: &Symbol, [base, queries]: [&SplitShape; 2]) -> Vec<Symbol> {
+    let has = |split: &SplitShape, field: &Symbol| split.fields.iter().any(|(known, _)| known == field);
+    let of_base = pipeline.inputs.iter().filter(|input| {
+        let of_data = input.from.as_ref().filter(|(set, _)| set == data);
+        of_data.is_some_and(|(_, field)| has(base, field) && !has(queries, field))
+    });
+    of_base.map(|input| input.name.clone()).collect()
 }
 
 /// A plan for batches of one size.
@@ -192,13 +203,14 @@ impl Session {
         let is_query = |field: &Symbol| queries.fields.iter().any(|(known, _)| known == field);
         let extents = search_extents(&self.pipeline, &queries, base_shape.n_rows, n_rows);
         let (outputs, behaviour) = (&named(search)[..], (search.mode, search.precision).into());
-        let request = Request::Inference { outputs, extents: &extents, behaviour };
+        let fixed = &inputs_of_base(&self.pipeline, &search.data, [&base_shape, &queries]);
+        let request = Request::Inference { outputs, extents: &extents, fixed, behaviour };
         let plan = self.planner.plan_for(stage, &request)?.plan;
         self.state.ensure_all(&plan).map_err(|error| error.of_plan(&plan))?;
         let executable = self.device.prepare(Arc::clone(&plan), self.pipeline.seed);
         let mut executable = executable.map_err(|error| error.of_plan(&plan))?;
         let mut fed = vec![];
-        for (name, ty) in search_inputs(&plan) {
+        for (name, ty) in plan.inputs().map(|input| (&*input.name, &input.ty)) {
             let field = self.field_of(name, &search.data);
             let mut fields = queries.fields.iter().chain(&base_shape.fields);
             if let Some((_, row)) = fields.find(|(known, _)| Some(known) == field.as_ref()) {
@@ -302,13 +314,6 @@ impl Session {
 
 fn row_ids(tensor: &HostTensor) -> Result<RowIds<'_>, SessionError> {
     Ok(RowIds { ids: tensor.as_slice()?, width: tensor.shape().get(1).copied().unwrap_or(0) })
-}
-
-/// All inputs but the step.
-fn search_inputs(plan: &Plan) -> Vec<(&str, &Type)> {
-    let is_fed = |place: &Place| matches!(place, Place::Input(kind) if *kind != InputKind::Step);
-    let fed = plan.buffers.iter().filter(|buffer| is_fed(&buffer.place));
-    fed.map(|buffer| (&*buffer.name, &buffer.ty)).collect()
 }
 
 /// Checks that the rows of a field fit the input that they feed.

@@ -59,6 +59,7 @@ pub(super) fn plan(name: String, buffers: Vec<Buffer>, outputs: &[(&str, usize)]
         assertions: vec![],
         places: vec![],
         values: vec![],
+        once: None,
     })
 }
 
@@ -88,7 +89,9 @@ impl Planner for FakePlanner {
             Request::Training { data, rows, .. } => Ok(self.training(data, rows)),
             Request::Applying { .. } => Err("no step of several batches is taken here".into()),
             Request::Evaluation { scope, data, rows, .. } => Ok(self.evaluation(scope, data, rows)),
-            Request::Inference { outputs, extents, behaviour } => inference(outputs, extents, behaviour.mode),
+            Request::Inference { outputs, extents, behaviour, .. } => {
+                inference(outputs, extents, behaviour.mode)
+            }
             Request::Decoding { .. } => Err("no text is written here".into()),
             Request::Running(stage) => inference(&stage.outputs, &stage.dims, stage.mode),
         }
