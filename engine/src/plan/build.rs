@@ -268,6 +268,7 @@ impl Planner<'_> {
             numerics: Numerics::default(),
             loops: vec![],
             values,
+            once: None,
         }
     }
 
@@ -393,12 +394,34 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
         }
         _ => return false,
     };
-    body.insts.iter().all(|inst| match &inst.op {
-        FusedOp::Load { operand: o, access, index } if *o == operand => {
-            index.is_none() && is_own(body, inst.class, access)
-        }
-        _ => true,
-    })
+    !decides(body, operand)
+        && body.insts.iter().all(|inst| match &inst.op {
+            FusedOp::Load { operand: o, access, index } if *o == operand => {
+                index.is_none() && is_own(body, inst.class, access)
+            }
+            _ => true,
+        })
+}
+
+/// Whether a row's element of an operand is checked or is an index. All threads of a row's block read it, some perhaps after
+/// another one has written the row's result. Their results are dropped, but not their assertions.
+fn decides(body: &FusedBody, operand: usize) -> bool {
+    let mut derived = vec![false; body.insts.len()];
+    for (reg, inst) in body.insts.iter().enumerate() {
+        derived[reg] = match &inst.op {
+            FusedOp::Load { operand: o, .. } if *o == operand => inst.class != Class::Element,
+            FusedOp::Scalar(_, operands) => operands.iter().any(|&operand| derived[operand]),
+            FusedOp::Check { value, .. } if derived[*value] => return true,
+            FusedOp::Load { index: Some((index, _)), .. }
+            | FusedOp::Store { index: Some((index, _)), .. }
+                if derived[*index] =>
+            {
+                return true;
+            }
+            _ => false,
+        };
+    }
+    false
 }
 
 fn loads(body: &FusedBody, operand: usize) -> bool {

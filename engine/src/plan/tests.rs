@@ -8,7 +8,7 @@ use crate::fusion::{KernelBody, Settings, Use, fuse, fuse_with, verify};
 use crate::ir::{Binary, Builder, DType, Graph, InputKind, Monoid, NodeOp, StateLink, Type, Unary, Value};
 use crate::op::Registry;
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A graph of square tensors that grows by one random node per entry: (operation, two operands).
 fn grown(steps: &[(u8, u16, u16)], n_states: usize, extent: usize) -> Graph {
@@ -249,4 +249,30 @@ fn a_segment_does_not_overwrite_the_operand_of_another() {
         launch.buffers[at]
     };
     assert_ne!(buffer(first), buffer(sums));
+}
+
+/// The threads of a row's block check an index, so the row's result does not take its place.
+#[test]
+fn a_checked_index_is_not_overwritten_by_its_row() {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("index"), &registry);
+    let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[300]));
+    let given = b.input("given", InputKind::Data, Type::new(DType::F32, &[300, 300]));
+    let last = b.reduce(Monoid::ArgMax, given, &[0, 1]);
+    let index = b.reshape(last, &[1]);
+    let index = b.check_index(index, 300);
+    let row = b.gather(x, index, 0, 0);
+    let row = b.broadcast_axes(row, &[0], &Type::new(DType::F32, &[1, 300]).shape);
+    let sums =
+        b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![row], Type::new(DType::F32, &[1, 300]));
+    b.graph.outputs = vec![("sums".into(), sums)];
+    let plan = plan(&b.graph, fuse(&b.graph, true).kernels, 1);
+    for launch in &plan.launches {
+        let kernel = &plan.kernels[launch.kernel];
+        let is_index = |at: usize| kernel.operands[at].ty.dtype == DType::I32;
+        let (indices, others): (Vec<usize>, Vec<usize>) =
+            (0..kernel.operands.len()).partition(|&at| is_index(at));
+        let buffers = |all: &[usize]| all.iter().map(|&at| launch.buffers[at]).collect::<HashSet<_>>();
+        assert!(buffers(&indices).is_disjoint(&buffers(&others)), "{plan}");
+    }
 }
