@@ -4,6 +4,7 @@ use super::Rewriter;
 use crate::ir::{
     Binary, Combine, Contract, Dim, InputKind, Literal, Monoid, NodeOp, Scalar, Type, Unary, Value, View,
 };
+use std::collections::HashMap;
 
 // ---- Exponentials.
 
@@ -93,14 +94,18 @@ pub fn reshape_after_unary(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: 
 
 // ---- Indexing.
 
-/// `gather(f(a, b), i)` becomes `f(gather(a, i), gather(b, i))`, unless that computes more elements. A contraction's
-/// consumers are left alone: they belong into its epilogue, whose result is stored.
+/// The most paths through a formula through which a gather moves. A node is gathered once for each path to it.
+const MOST_PATHS: usize = 4096;
+
+/// `gather(f(a, b), i)` becomes `f(gather(a, i), gather(b, i))`, unless that computes more elements or the formula has too
+/// many paths. A contraction's consumers are left alone: they belong into its epilogue, whose result is stored.
 pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Gather { .. } = op else { return None };
     let NodeOp::Scalar(scalar) = r.op(inputs[0]).clone() else { return None };
     let operands = r.operands(inputs[0]).to_vec();
     let is_product = |&operand: &Value| matches!(r.op(operand), NodeOp::Contract(_));
-    if ty.numel() > r.ty(inputs[0]).numel() || operands.iter().any(is_product) {
+    let more = ty.numel() > r.ty(inputs[0]).numel();
+    if more || operands.iter().any(is_product) || n_paths(r, inputs[0], &mut HashMap::new()) > MOST_PATHS {
         return None;
     }
     let gathered = operands
@@ -114,6 +119,20 @@ pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty
         })
         .collect();
     Some(r.make(NodeOp::Scalar(scalar), gathered, ty.clone()))
+}
+
+/// The number of paths from a formula of scalars, views and gathers to its leaves, or a number above any limit.
+fn n_paths(r: &Rewriter, formula: Value, known: &mut HashMap<Value, usize>) -> usize {
+    if !matches!(r.op(formula), NodeOp::Scalar(_) | NodeOp::View(_) | NodeOp::Gather { .. }) {
+        return 1;
+    }
+    if let Some(&n) = known.get(&formula) {
+        return n;
+    }
+    let operands = r.operands(formula).to_vec();
+    let n = operands.into_iter().fold(0, |n: usize, operand| n.saturating_add(n_paths(r, operand, known)));
+    known.insert(formula, n);
+    n
 }
 
 /// Indexing along a broadcast axis.
@@ -236,7 +255,7 @@ pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &
     let rhs = grouped(r, inputs[1], &right(&spec.batch), &right(&spec.contracted), &rhs_free);
     let first = !spec.batch.is_empty() as usize;
     let batch = if first == 1 { vec![(0, 0)] } else { vec![] };
-    let canonical = Contract { batch, contracted: vec![(first + 1, first)] };
+    let canonical = Contract::new(batch, vec![(first + 1, first)]).with_precision(spec.precision);
     let shape = canonical.shape(r.ty(lhs), r.ty(rhs));
     let product = r.make(NodeOp::Contract(canonical), vec![lhs, rhs], Type { dtype: ty.dtype, shape });
     Some(r.make(NodeOp::View(View::Reshape), vec![product], ty.clone()))

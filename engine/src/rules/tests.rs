@@ -131,7 +131,7 @@ impl Reader<'_, '_> {
                 let (lhs, rhs) = (self.term(), self.term());
                 let _ = self.list("batch");
                 let contracted = self.list("contracted").chunks(2).map(|pair| (pair[0], pair[1])).collect();
-                self.b.contract(lhs, rhs, Contract { batch: vec![], contracted })
+                self.b.contract(lhs, rhs, Contract::new(vec![], contracted))
             }
             _ => self.reduce_or_scalar(name),
         }
