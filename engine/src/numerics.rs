@@ -10,6 +10,16 @@ pub enum Precision {
     Tf32,
 }
 
+impl Precision {
+    /// The name in the text form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::Tf32 => "tf32",
+        }
+    }
+}
+
 /// The numeric freedom of rewriting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Numerics {

@@ -289,7 +289,7 @@ fn classifier_step(b: &mut Builder) {
     b.graph.outputs.push(("loss".into(), loss));
     let d = b.sub(p, hit);
     let d = b.scale(d, 1.0 / 128.0);
-    let contracted = |l, r| Contract { batch: vec![], contracted: vec![(l, r)] };
+    let contracted = |l, r| Contract::new(vec![], vec![(l, r)]);
     let db2 = b.sum(d, &[0]);
     let dw2 = b.contract(h, d, contracted(0, 0));
     let dh = b.contract(d, w2, contracted(1, 1));

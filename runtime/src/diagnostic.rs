@@ -240,6 +240,8 @@ impl Coded for RunError {
         match self {
             RunError::Assertion { requirement: Requirement::Index { .. }, .. } => Some(Code::E0601),
             RunError::Assertion { requirement: Requirement::Divisor, .. } => Some(Code::E0605),
+            RunError::Assertion { requirement: Requirement::Capacity { .. }, .. } => Some(Code::E0612),
+            RunError::Assertion { requirement: Requirement::Distance, .. } => Some(Code::E0613),
             RunError::Device(error) => error.code(),
             RunError::Unbound(_) | RunError::Cancelled => None,
         }
@@ -253,6 +255,13 @@ impl Coded for RunError {
             RunError::Assertion { requirement: Requirement::Divisor, .. } => {
                 Some("keep zeros away from the divisor, for example by `maximum(…, 1)`".to_string())
             }
+            RunError::Assertion { requirement: Requirement::Capacity { .. }, .. } => {
+                Some("raise `cap`; nothing was written in this step".to_string())
+            }
+            RunError::Assertion { requirement: Requirement::Distance, .. } => Some(
+                "check the unit: a radius is a distance or, with squared distances, its square; neither is negative"
+                    .to_string(),
+            ),
             RunError::Device(error) => error.help(),
             RunError::Unbound(_) | RunError::Cancelled => None,
         }

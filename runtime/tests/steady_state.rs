@@ -86,7 +86,7 @@ fn step() -> Graph {
     let total = b.sum(y, &[0, 1]);
     let scanned =
         b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 0 }, vec![y], Type::new(DType::F32, &[200, 300]));
-    let gradient = b.contract(x, y, Contract { batch: vec![], contracted: vec![(0, 0)] });
+    let gradient = b.contract(x, y, Contract::new(vec![], vec![(0, 0)]));
     let next = b.sub(weights, gradient);
     let zeros = b.full(Literal::Float(0.0), Type::new(DType::F32, &[100, 64]));
     let scattered = b.scatter(zeros, idx, x, 0, 0, Combine::Add);
@@ -133,7 +133,7 @@ fn drawing_step() -> Graph {
     let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
     let checked = b.check_index(idx, 100);
     let x = b.gather(table, checked, 0, 0);
-    let product = b.contract(x, x, Contract { batch: vec![], contracted: vec![(0, 0)] });
+    let product = b.contract(x, x, Contract::new(vec![], vec![(0, 0)]));
     let total = b.sum(product, &[0]);
     let total = b.broadcast_like(total, table);
     let small = b.scale(total, 1e-3);

@@ -140,12 +140,12 @@ fn size_text(bytes: u64) -> String {
 
 /// The factors of a kernel. A kernel without a matmul computes in `f32`, unless its type is `f64`.
 fn factors(kernel: &Kernel, matmul: Precision) -> Factors {
-    let dtype = match &kernel.body {
-        KernelBody::Matmul(body) => body.dtype,
-        KernelBody::Attention(body) => body.dtype,
+    let (dtype, precision) = match &kernel.body {
+        KernelBody::Matmul(body) => (body.dtype, body.precision.unwrap_or(matmul)),
+        KernelBody::Attention(body) => (body.dtype, matmul),
         _ => return (DType::F32, Precision::F32),
     };
-    (dtype, if dtype == DType::F32 { matmul } else { Precision::F32 })
+    (dtype, if dtype == DType::F32 { precision } else { Precision::F32 })
 }
 
 /// The share of a ceiling, where `most` holds bytes and operations per second.

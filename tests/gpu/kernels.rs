@@ -117,7 +117,7 @@ pub fn selected_attention(dtype: DType, n_selected: usize, depth: usize, width: 
         let selected = data(b, "selected", DType::I32, &[6, n_selected]);
         let selected = b.check_index(selected, 11);
         let (keys, values) = (b.gather(keys, selected, 0, 0), b.gather(values, selected, 0, 0));
-        let by = |left, right| Contract { batch: vec![(0, 0)], contracted: vec![(left, right)] };
+        let by = |left, right| Contract::new(vec![(0, 0)], vec![(left, right)]);
         let scores = b.contract(query, keys, by(2, 2));
         let scores = b.cast(scores, DType::F32);
         let peak = b.reduce(Monoid::Max, scores, &[2]);

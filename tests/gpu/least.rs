@@ -93,7 +93,7 @@ fn products_agree() {
                 Case::new(|b| {
                     let (lhs, rhs) =
                         (data(b, "lhs", dtype, &[batch, m, k]), data(b, "rhs", dtype, &[batch, k, n]));
-                    let by = Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] };
+                    let by = Contract::new(vec![(0, 0)], vec![(2, 1)]);
                     vec![b.contract(lhs, rhs, by)]
                 }),
                 &[Closeness::of_product(dtype, k)],

@@ -26,7 +26,7 @@ fn products_of_halves_in_whole_blocks_agree() {
             let rhs = if rhs_transposed { [batch, n, k] } else { [batch, k, n] };
             let (lhs, rhs) = (data(b, "lhs", DType::F16, &lhs), data(b, "rhs", DType::F16, &rhs));
             let contracted = vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
-            let product = b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted });
+            let product = b.contract(lhs, rhs, Contract::new(vec![(0, 0)], contracted));
             vec![b.unary(Unary::Tanh, product)]
         })
         .check(1e-2);
@@ -46,7 +46,7 @@ fn products_of_all_layouts_and_types_agree() {
                     let (lhs, rhs) = (data(b, "lhs", dtype, &lhs), data(b, "rhs", dtype, &rhs));
                     let contracted =
                         vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
-                    let product = b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted });
+                    let product = b.contract(lhs, rhs, Contract::new(vec![(0, 0)], contracted));
                     vec![product]
                 })
                 .check_within(gpus().iter(), &[Closeness::of_product(dtype, k)]);
@@ -62,7 +62,7 @@ fn a_product_of_many_small_ones_agrees() {
     for (dtype, bound) in [(DType::F32, Closeness::of_sum(3)), (DType::F16, Closeness(2e-3))] {
         Case::new(|b| {
             let (lhs, rhs) = (data(b, "lhs", dtype, &[70_000, 2, 3]), data(b, "rhs", dtype, &[70_000, 3, 2]));
-            vec![b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] })]
+            vec![b.contract(lhs, rhs, Contract::new(vec![(0, 0)], vec![(2, 1)]))]
         })
         .check_within(gpus().iter(), &[bound]);
     }
@@ -102,7 +102,7 @@ pub fn epilogues_and_side_sums(dtype: DType, [m, k, n]: [usize; 3]) -> Case {
         let product = b.scale(product, 3.0 / (k as f64).sqrt());
         let mixed = b.mul(product, other);
         let mixed = b.unary(Unary::Tanh, mixed);
-        let gradient = b.contract(x, other, Contract { batch: vec![], contracted: vec![(0, 0)] });
+        let gradient = b.contract(x, other, Contract::new(vec![], vec![(0, 0)]));
         let sums = b.sum(other, &[0]);
         vec![relu, mixed, gradient, sums]
     })
@@ -197,7 +197,7 @@ fn rows_of_a_product_are_folded_panel_by_panel() {
             let (q, x) =
                 (data(b, "q", DType::F32, &[batch, m, 40]), data(b, "x", DType::F32, &[batch, n, 40]));
             let squares = data(b, "squares", DType::F32, &[n]);
-            let products = b.contract(q, x, Contract { batch: vec![(0, 0)], contracted: vec![(2, 2)] });
+            let products = b.contract(q, x, Contract::new(vec![(0, 0)], vec![(2, 2)]));
             let squares = b.broadcast_like(squares, products);
             let scores = b.map(&[products, squares], |v| v[1] - 2.0 * v[0]);
             // Matmuls are rounded differently, so neighbours may change places, but their values must agree.
@@ -232,7 +232,7 @@ fn products_on_tensor_cores_agree() {
             let (lhs, rhs) = (data(b, "lhs", dtype, &lhs), data(b, "rhs", dtype, &rhs));
             let gate = data(b, "gate", dtype, &[batch, m, n]);
             let contracted = vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
-            let product = b.contract(lhs, rhs, Contract { batch: vec![(0, 0)], contracted });
+            let product = b.contract(lhs, rhs, Contract::new(vec![(0, 0)], contracted));
             let tanh = b.unary(Unary::Tanh, product);
             let gated = b.mul(tanh, gate);
             vec![b.mul(gated, product)]

@@ -107,6 +107,8 @@ codes! {
     E0609 "the device was lost"
     E0610 "the device cannot run a kernel"
     E0611 "a metric is not finite"
+    E0612 "there is no room for the results"
+    E0613 "a distance is negative"
 }
 
 impl fmt::Display for Code {

@@ -184,7 +184,8 @@ impl Rewrite<'_> {
         let node = &self.old.nodes[id];
         let spec = matmul_spec(self.old, id);
         let swapped = |pairs: &[(usize, usize)]| pairs.iter().map(|&(l, r)| (r, l)).collect();
-        let turned = Contract { batch: swapped(&spec.batch), contracted: swapped(&spec.contracted) };
+        let turned =
+            Contract::new(swapped(&spec.batch), swapped(&spec.contracted)).with_precision(spec.precision);
         let inputs = [1, 0].map(|side| self.value(node.inputs[side])).to_vec();
         let n_free = |side: usize| {
             let rank = self.old.ty(node.inputs[side]).rank();

@@ -223,12 +223,12 @@ fn mnist_step() -> Graph {
         let d = b.sub(p, hit);
         let d = b.scale(d, 1.0 / 128.0);
         let db2 = b.sum(d, &[0]);
-        let dw2 = b.contract(h, d, Contract { batch: vec![], contracted: vec![(0, 0)] });
-        let dh = b.contract(d, w2, Contract { batch: vec![], contracted: vec![(1, 1)] });
+        let dw2 = b.contract(h, d, Contract::new(vec![], vec![(0, 0)]));
+        let dh = b.contract(d, w2, Contract::new(vec![], vec![(1, 1)]));
         let mask = b.binary(Binary::Gt, h, zero);
         let dh = b.scalar(crate::ir::Scalar::Select, &[mask, dh, zero]);
         let db1 = b.sum(dh, &[0]);
-        let dw1 = b.contract(x, dh, Contract { batch: vec![], contracted: vec![(0, 0)] });
+        let dw1 = b.contract(x, dh, Contract::new(vec![], vec![(0, 0)]));
         for ((param, grad), (name, shape)) in params.into_iter().zip([dw1, db1, dw2, db2]).zip(shapes) {
             momentum(b, [param, grad], name, shape);
         }

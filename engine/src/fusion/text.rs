@@ -90,6 +90,12 @@ impl fmt::Display for OpText<'_> {
                 write!(f, "check(%{value}, bound={bound})")
             }
             FusedOp::Check { value, requirement: Requirement::Divisor, .. } => write!(f, "nonzero(%{value})"),
+            FusedOp::Check { value, requirement: Requirement::Capacity { room }, .. } => {
+                write!(f, "capacity(%{value}, {room})")
+            }
+            FusedOp::Check { value, requirement: Requirement::Distance, .. } => {
+                write!(f, "distance(%{value})")
+            }
             FusedOp::Reduce { monoid, value } => write!(f, "reduce_{}(%{value})", monoid.name()),
             FusedOp::Accumulator => f.write_str("accumulator"),
             FusedOp::SecondAccumulator => f.write_str("second accumulator"),

@@ -229,6 +229,7 @@ fn contract_gradients(
         let inner = Contract {
             batch: spec.batch.iter().enumerate().map(|(i, &(_, r))| (i, r)).collect(),
             contracted: rhs_free.iter().enumerate().map(|(i, &r)| (first + i, r)).collect(),
+            precision: spec.precision,
         };
         let product = b.contract(g, rhs, inner);
         let mut by_rhs = spec.contracted.clone();
@@ -245,6 +246,7 @@ fn contract_gradients(
         let inner = Contract {
             batch: spec.batch.iter().enumerate().map(|(i, &(l, _))| (l, i)).collect(),
             contracted: lhs_free.iter().enumerate().map(|(i, &l)| (l, n_batch + i)).collect(),
+            precision: spec.precision,
         };
         let product = b.contract(lhs, g, inner);
         let mut by_lhs = spec.contracted.clone();

@@ -273,8 +273,13 @@ impl<'a> Builder<'a> {
 
     /// Passes indices in `0..bound` through. Any other index raises the out-of-bounds error.
     pub fn check_index(&mut self, idx: Value, bound: usize) -> Value {
-        let ty = self.ty(idx).clone();
-        self.push(NodeOp::Check(Requirement::Index { bound }), vec![idx], ty)
+        self.check(idx, Requirement::Index { bound })
+    }
+
+    /// Passes integers through that meet a requirement. Any other integer raises the error of the requirement.
+    pub fn check(&mut self, x: Value, requirement: Requirement) -> Value {
+        let ty = self.ty(x).clone();
+        self.push(NodeOp::Check(requirement), vec![x], ty)
     }
 
     /// Passes non-zero integers through. A zero raises the division-by-zero error. Float divisors need no check, and a

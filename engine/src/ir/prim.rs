@@ -1,6 +1,7 @@
 //! The primitive tensor operations, which the fuser, the oracle and the devices implement.
 
 use super::{Dim, Literal, Type};
+use crate::numerics::Precision;
 
 /// A change of index: every result element is one operand element, or a fill value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +57,13 @@ pub enum Requirement {
     },
     /// A divisor is not zero.
     Divisor,
+    /// A number of results is at most the room for them.
+    Capacity {
+        /// The most results.
+        room: usize,
+    },
+    /// The sign of a distance, or of its square, is not negative.
+    Distance,
 }
 
 impl Requirement {
@@ -64,13 +72,15 @@ impl Requirement {
         match self {
             Requirement::Index { bound } => value >= 0 && (value as u64) < bound as u64,
             Requirement::Divisor => value != 0,
+            Requirement::Capacity { room } => value >= 0 && value as u64 <= room as u64,
+            Requirement::Distance => value >= 0,
         }
     }
 
     /// The value that replaces one that violates the requirement.
     pub const fn fallback(self) -> i64 {
         match self {
-            Requirement::Index { .. } => 0,
+            Requirement::Index { .. } | Requirement::Capacity { .. } | Requirement::Distance => 0,
             Requirement::Divisor => 1,
         }
     }
@@ -82,7 +92,40 @@ impl Requirement {
                 format!("index {value} at position {position} is not in 0..{bound}")
             }
             Requirement::Divisor => format!("the divisor at position {position} is 0"),
+            Requirement::Capacity { room } => {
+                let [needed, room] = [value, room as i64].map(in_groups);
+                format!("it needs room for {needed} results and has room for {room}")
+            }
+            Requirement::Distance => format!("the distance at position {position} is negative"),
         }
+    }
+}
+
+/// A number with a comma before every three digits: `9,412,077`.
+fn in_groups(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let sign = if number < 0 { "-" } else { "" };
+    let starts_group = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
+    let parts = digits.char_indices().map(|(at, digit)| match starts_group(at) {
+        true => format!(",{digit}"),
+        false => digit.to_string(),
+    });
+    format!("{sign}{}", parts.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_a_capacity_states_both_numbers() {
+        let fault = |value, room| Requirement::Capacity { room }.fault(value, 0);
+        assert_eq!(
+            fault(9_412_077, 4_194_304),
+            "it needs room for 9,412,077 results and has room for 4,194,304"
+        );
+        assert_eq!(fault(1_000, 999), "it needs room for 1,000 results and has room for 999");
+        assert!(Requirement::Capacity { room: 3 }.holds(3) && !Requirement::Capacity { room: 3 }.holds(4));
     }
 }
 
@@ -152,12 +195,24 @@ pub struct Contract {
     pub batch: Vec<(usize, usize)>,
     /// Pairs (left axis, right axis) of contracted axes.
     pub contracted: Vec<(usize, usize)>,
+    /// The precision of a product of `f32`; `None` is that of the plan.
+    pub precision: Option<Precision>,
 }
 
 impl Contract {
+    /// A product in the precision of the plan, given its pairs (left axis, right axis).
+    pub fn new(batch: Vec<(usize, usize)>, contracted: Vec<(usize, usize)>) -> Contract {
+        Contract { batch, contracted, precision: None }
+    }
+
+    /// The product in this precision, in every plan.
+    pub fn with_precision(self, precision: Option<Precision>) -> Contract {
+        Contract { precision, ..self }
+    }
+
     /// `[m, k] · [k, n]`.
     pub fn matmul() -> Contract {
-        Contract { batch: vec![], contracted: vec![(1, 0)] }
+        Contract::new(vec![], vec![(1, 0)])
     }
 
     /// Axes of the left operand that are neither batch nor contracted.

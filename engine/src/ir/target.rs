@@ -6,19 +6,32 @@ use crate::numerics::Precision;
 /// The properties of a device that expansions decide from. The default holds for any device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
-    /// The precision of products of `f32`.
+    /// The precision of products of `f32` that do not ask for one.
     pub matmul: Precision,
+    /// Whether the device has products in TF32.
+    pub has_tf32: bool,
     /// Whether blocks of columns of a product of `f32` are reduced without storing the product.
     pub folds_columns: bool,
+    /// The same of a product in TF32.
+    pub folds_columns_in_tf32: bool,
     /// The same of products of halves.
     pub folds_columns_of_halves: bool,
 }
 
 impl Target {
+    /// The precision of a product of matrices that asks for one.
+    pub fn precision(&self, asked: Option<Precision>) -> Precision {
+        match asked.unwrap_or(self.matmul) {
+            Precision::Tf32 if self.has_tf32 => Precision::Tf32,
+            _ => Precision::F32,
+        }
+    }
+
     /// Whether blocks of columns of a product of matrices of that type are reduced without storing the product.
-    pub fn folds_columns_of(&self, dtype: DType) -> bool {
+    pub fn folds_columns_of(&self, dtype: DType, asked: Option<Precision>) -> bool {
         match dtype {
             DType::F16 | DType::BF16 => self.folds_columns_of_halves,
+            DType::F32 if self.precision(asked) == Precision::Tf32 => self.folds_columns_in_tf32,
             _ => self.folds_columns,
         }
     }

@@ -43,7 +43,7 @@ pub enum OracleError {
         /// The type in the graph.
         expected: Type,
     },
-    /// An index is out of range, or an integer is divided by zero.
+    /// A value violates a requirement: an index is out of range, say.
     #[error("`{}`: {}", written_path(.node), .requirement.fault(*.value, *.position))]
     Assertion {
         /// The node that checks the value.

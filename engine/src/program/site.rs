@@ -1,7 +1,7 @@
 //! A launch of a plan, as its program is made from it.
 
 use crate::device_model::DeviceModel;
-use crate::fusion::Kernel;
+use crate::fusion::{Kernel, KernelBody};
 use crate::numerics::{Numerics, Precision};
 use crate::plan::{BufferId, Plan};
 
@@ -16,6 +16,7 @@ pub struct Site<'p> {
     pub is_guarded: bool,
     /// Whether a scatter's base lies where its result goes, so that there is nothing to copy.
     pub is_in_place: bool,
+    /// That of the product, or the plan's.
     pub precision: Precision,
     /// The device, as far as the plan's numerics allow.
     pub device: DeviceModel,
@@ -25,13 +26,17 @@ impl<'p> Site<'p> {
     pub fn new(plan: &'p Plan, launch: usize, device: &DeviceModel) -> Site<'p> {
         let launch = &plan.launches[launch];
         let has_fast_math = device.has_fast_math && plan.numerics != Numerics::Strict;
+        let own_precision = match &plan.kernels[launch.kernel].body {
+            KernelBody::Matmul(body) => body.precision,
+            _ => None,
+        };
         Site {
             plan,
             kernel: &plan.kernels[launch.kernel],
             buffers: &launch.buffers,
             is_guarded: !plan.assertions.is_empty() && plan.writes_state(launch),
             is_in_place: plan.scatters_in_place(launch),
-            precision: plan.matmul,
+            precision: own_precision.unwrap_or(plan.matmul),
             device: DeviceModel { has_fast_math, ..*device },
         }
     }

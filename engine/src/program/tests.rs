@@ -6,6 +6,7 @@ use super::*;
 use crate::device_model::Library;
 use crate::fusion::{Kernel, MatmulBody, Settings, fuse, fuse_with};
 use crate::ir::{Builder, Contract, DType, Graph, InputKind, Monoid, StateLink, Type, Unary, Value};
+use crate::numerics::Precision;
 use crate::op::Registry;
 use crate::plan::plan;
 use expect_test::{Expect, expect};
@@ -119,11 +120,16 @@ fn without_a_library_products_are_blocked_or_on_matrix_units() {
 
 /// The rows of a product in bf16, reduced whole or by blocks of 64 columns.
 fn folded(is_whole: bool) -> Plan {
+    folded_in(DType::BF16, None, is_whole)
+}
+
+/// The same of a product of another type, which may ask for a precision.
+fn folded_in(dtype: DType, precision: Option<Precision>, is_whole: bool) -> Plan {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("small"), &registry);
     let [q, x] = [("q", 8192), ("x", 4096)]
-        .map(|(name, n)| b.input(name, InputKind::Data, Type::new(DType::BF16, &[n, 128])));
-    let product = b.contract(q, x, Contract { batch: vec![], contracted: vec![(1, 1)] });
+        .map(|(name, n)| b.input(name, InputKind::Data, Type::new(dtype, &[n, 128])));
+    let product = b.contract(q, x, Contract::new(vec![], vec![(1, 1)]).with_precision(precision));
     let scores = b.cast(product, DType::F32);
     let best = match is_whole {
         true => b.reduce(Monoid::ArgMax, scores, &[1]),
@@ -204,6 +210,18 @@ fn blocks_of_columns_are_reduced_in_memory_or_on_tensor_cores() {
                kernel row <8192 x 256> (@2, workspace 0..134217728) [524288]
     "#]],
     );
+}
+
+/// A plan in `f32` may have products in TF32.
+#[test]
+fn a_product_has_the_precision_that_it_asks_for() {
+    let programs = |precision| {
+        let plan = folded_in(DType::F32, precision, false);
+        text(&plan, &DeviceModel::H200, &Recorded::default())
+    };
+    assert!(!programs(None).contains("tensor cores"));
+    assert!(programs(Some(Precision::Tf32)).contains("tensor cores 128x256"));
+    assert!(programs(Some(Precision::Tf32)).contains("matmul f32 8192x128 @ 128x4096 in tf32"));
 }
 
 /// A record in which the first kernel of a plan has this variant.

@@ -56,17 +56,17 @@ fn score_type(q: &Type, k: &Type) -> Type {
 
 /// `[g, r, d] · [g, s, d] -> [g, r, s]`
 fn rows_by_rows() -> Contract {
-    Contract { batch: vec![(0, 0)], contracted: vec![(2, 2)] }
+    Contract::new(vec![(0, 0)], vec![(2, 2)])
 }
 
 /// `[g, r, s] · [g, s, w] -> [g, r, w]`
 fn rows_by_keys() -> Contract {
-    Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] }
+    Contract::new(vec![(0, 0)], vec![(2, 1)])
 }
 
 /// `[g, r, s] · [g, r, d] -> [g, s, d]`
 fn keys_by_rows() -> Contract {
-    Contract { batch: vec![(0, 0)], contracted: vec![(1, 1)] }
+    Contract::new(vec![(0, 0)], vec![(1, 1)])
 }
 
 fn layout(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {

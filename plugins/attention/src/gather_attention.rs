@@ -69,12 +69,12 @@ fn expect_selection(q: &Type, idx: &Type) -> Result<(), TypeIssue> {
 
 /// `[g, r, d] · [g, r, s, d] -> [g, r, s]`
 fn query_by_keys() -> Contract {
-    Contract { batch: vec![(0, 0), (1, 1)], contracted: vec![(2, 3)] }
+    Contract::new(vec![(0, 0), (1, 1)], vec![(2, 3)])
 }
 
 /// `[g, r, s] · [g, r, s, w] -> [g, r, w]`
 fn weights_by_values() -> Contract {
-    Contract { batch: vec![(0, 0), (1, 1)], contracted: vec![(2, 2)] }
+    Contract::new(vec![(0, 0), (1, 1)], vec![(2, 2)])
 }
 
 /// Keys and values in the selection of each query.

@@ -103,14 +103,14 @@ pub fn transposed(b: &mut Builder, x: Value) -> Value {
 pub fn product(b: &mut Builder, x: Value, y: Value) -> Value {
     let lead = b.ty(x).rank() - 2;
     let batch = (0..lead).map(|axis| (axis, axis)).collect();
-    b.contract(x, y, Contract { batch, contracted: vec![(lead + 1, lead)] })
+    b.contract(x, y, Contract::new(batch, vec![(lead + 1, lead)]))
 }
 
 /// `x · yᵀ`, matrix by matrix.
 pub fn product_by_rows(b: &mut Builder, x: Value, y: Value) -> Value {
     let lead = b.ty(x).rank() - 2;
     let batch = (0..lead).map(|axis| (axis, axis)).collect();
-    b.contract(x, y, Contract { batch, contracted: vec![(lead + 1, lead + 1)] })
+    b.contract(x, y, Contract::new(batch, vec![(lead + 1, lead + 1)]))
 }
 
 /// Whether row and column of each element compare so, such as `Ge` for the lower triangle.

@@ -125,10 +125,7 @@ fn matrix_type(types: &[Type]) -> Result<Type, TypeIssue> {
 }
 
 fn all_pairs(rank: usize) -> Contract {
-    Contract {
-        batch: (0..rank - 2).map(|axis| (axis, axis)).collect(),
-        contracted: vec![(rank - 1, rank - 1)],
-    }
+    Contract::new((0..rank - 2).map(|axis| (axis, axis)).collect(), vec![(rank - 1, rank - 1)])
 }
 
 fn of_all(b: &mut Builder, call: &Lowering) -> Value {

@@ -79,7 +79,7 @@ pub fn orthogonalised(b: &mut Builder, given: Value, attrs: &Attrs) -> Value {
 
 fn step(b: &mut Builder, x: Value) -> Value {
     let [linear, cubic, quintic] = QUINTIC;
-    let gram = b.contract(x, x, Contract { batch: vec![], contracted: vec![(1, 1)] });
+    let gram = b.contract(x, x, Contract::new(vec![], vec![(1, 1)]));
     let square = b.matmul(gram, gram);
     let factor = b.map(&[gram, square], |v| v[0] * cubic + v[1] * quintic);
     let bent = b.matmul(factor, x);

@@ -45,7 +45,7 @@ pub fn expect_cell(op: &str, n_gates: usize, n_states: usize, types: &[Type]) ->
 /// `x·w + bias`, in f32 or wider, gate by gate.
 pub fn sums<const N: usize>(b: &mut Builder, x: Value, w: Value, bias: Option<&Value>) -> [Value; N] {
     let contracted = vec![(b.ty(x).rank() - 1, 0)];
-    let mut sums = b.contract_wide(x, w, Contract { batch: vec![], contracted });
+    let mut sums = b.contract_wide(x, w, Contract::new(vec![], contracted));
     if let Some(&bias) = bias {
         let bias = b.widen(bias);
         sums = b.map(&[sums, bias], |v| v[0] + v[1]);

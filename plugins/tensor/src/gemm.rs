@@ -26,7 +26,7 @@ pub fn gemm() -> OpForm {
         .expand(|b, call| {
             let lhs_axis = if call.attrs.bool("trans_a") { 0 } else { 1 };
             let rhs_axis = if call.attrs.bool("trans_b") { 1 } else { 0 };
-            let contract = Contract { batch: vec![], contracted: vec![(lhs_axis, rhs_axis)] };
+            let contract = Contract::new(vec![], vec![(lhs_axis, rhs_axis)]);
             let y = b.contract(call.inputs[0], call.inputs[1], contract);
             vec![scaled_sum(b, y, call.inputs.get(2).copied(), call.attrs)]
         })

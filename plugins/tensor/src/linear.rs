@@ -44,7 +44,7 @@ pub fn linear() -> OpForm {
 fn affine(b: &mut Builder, call: &Lowering) -> Value {
     let inner = b.ty(call.inputs[0]).rank() - 1;
     let w_axis = if call.attrs.bool("trans_w") { 1 } else { 0 };
-    let contract = Contract { batch: vec![], contracted: vec![(inner, w_axis)] };
+    let contract = Contract::new(vec![], vec![(inner, w_axis)]);
     let y = b.contract(call.inputs[0], call.inputs[1], contract);
     match call.inputs.get(2) {
         Some(&bias) => b.map(&[y, bias], |v| v[0] + v[1]),

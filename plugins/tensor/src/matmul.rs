@@ -102,8 +102,8 @@ fn aligned(lhs: &Type, rhs: &Type) -> Result<(Type, Type), TypeIssue> {
 /// The batch axes and the contracted axes, for aligned operands.
 fn contract(lhs_rank: usize, rhs_rank: usize) -> Contract {
     let n_batch = if lhs_rank < 2 || rhs_rank <= 2 { 0 } else { lhs_rank - 2 };
-    Contract {
-        batch: (0..n_batch).map(|axis| (axis, axis)).collect(),
-        contracted: vec![(lhs_rank - 1, rhs_rank.saturating_sub(2))],
-    }
+    Contract::new(
+        (0..n_batch).map(|axis| (axis, axis)).collect(),
+        vec![(lhs_rank - 1, rhs_rank.saturating_sub(2))],
+    )
 }

@@ -42,8 +42,5 @@ fn sum(b: &mut Builder, weights: Value, values: Value) -> Value {
 }
 
 fn by_row(rank: usize) -> Contract {
-    Contract {
-        batch: (0..rank - 1).map(|axis| (axis, axis)).collect(),
-        contracted: vec![(rank - 1, rank - 1)],
-    }
+    Contract::new((0..rank - 1).map(|axis| (axis, axis)).collect(), vec![(rank - 1, rank - 1)])
 }

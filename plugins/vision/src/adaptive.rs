@@ -120,7 +120,7 @@ fn mean(b: &mut Builder, x: Value, axis: usize, [n, m]: [usize; 2]) -> Value {
     let count = b.sum(is_inside, &[0]);
     let count = b.broadcast_like(count, is_inside);
     let shares = b.div(is_inside, count);
-    let y = b.contract(x, shares, Contract { batch: vec![], contracted: vec![(axis, 0)] });
+    let y = b.contract(x, shares, Contract::new(vec![], vec![(axis, 0)]));
     let rank = extents.len();
     let order: Vec<usize> = (0..rank)
         .map(|a| match a {

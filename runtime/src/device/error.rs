@@ -238,7 +238,7 @@ fn by_size(plan: &Plan) -> Vec<&Buffer> {
 /// Why a run stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
-    /// An index is out of range, or an integer is divided by zero.
+    /// A value violates a requirement: an index is out of range, say.
     #[error("`{}`: {}", written_path(.node), .requirement.fault(*.value, *.position))]
     Assertion {
         /// The node with the assertion.

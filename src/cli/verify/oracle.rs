@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine_core::fusion::RowConsumer;
-use engine_core::ir::{Graph, NodeOp, Symbol, Value};
+use engine_core::ir::{Graph, Node, NodeOp, Symbol, Value};
 use engine_core::numerics;
 use engine_core::op::Registry;
 use engine_core::oracle::{Oracle, OracleRun, OracleTensor, Precision};
@@ -159,9 +159,12 @@ impl<'r> Spread<'r> {
 
 /// The tolerance for matmuls in TF32, whose factors have ten bits; zero if there are none.
 fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
-    let is_fast = plan.matmul == numerics::Precision::Tf32 && device.info().kind == DeviceKind::Cuda;
-    let has_products = part.nodes.iter().any(|node| matches!(node.op, NodeOp::Contract(_)));
-    if is_fast && has_products { 1e-3 } else { 0.0 }
+    let is_fast = |node: &Node| match &node.op {
+        NodeOp::Contract(spec) => spec.precision.unwrap_or(plan.matmul) == numerics::Precision::Tf32,
+        _ => false,
+    };
+    let has_fast = device.info().kind == DeviceKind::Cuda && part.nodes.iter().any(is_fast);
+    if has_fast { 1e-3 } else { 0.0 }
 }
 
 /// Results that are positions in the rows of a computed value, by name, with that value.

@@ -329,8 +329,9 @@ fn violates(code: &mut Code, value: Variable, requirement: Requirement) -> Varia
     let zero = code.int(value.elem_type(), 0);
     match requirement {
         Requirement::Divisor => code.cmp(Comparison::Equal, value, zero),
-        Requirement::Index { bound } => {
-            let above = is_at_least(code, value, bound);
+        Requirement::Distance => code.less(value, zero),
+        Requirement::Index { .. } | Requirement::Capacity { .. } => {
+            let above = is_at_least(code, value, bound(requirement));
             match value.elem_type() {
                 ElemType::Int(_) => {
                     let below = code.less(value, zero);
@@ -339,6 +340,15 @@ fn violates(code: &mut Code, value: Variable, requirement: Requirement) -> Varia
                 _ => above,
             }
         }
+    }
+}
+
+/// The least number that is too large.
+fn bound(requirement: Requirement) -> usize {
+    match requirement {
+        Requirement::Index { bound } => bound,
+        Requirement::Capacity { room } => room.saturating_add(1),
+        Requirement::Divisor | Requirement::Distance => usize::MAX,
     }
 }
 

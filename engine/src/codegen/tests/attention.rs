@@ -23,7 +23,7 @@ fn selected_attention(n_selected: usize, indices: DType) -> Kernel {
     let selected = input("selected", indices, &[QUERIES, n_selected]);
     let keys = b.gather(keys, selected, 0, 0);
     let values = b.gather(values, selected, 0, 0);
-    let by = |l, r| Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] };
+    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
     let scores = b.contract(query, keys, by(2, 2));
     let peak = b.reduce(Monoid::Max, scores, &[2]);
     let peak = b.unreduce(peak, &[2], scores);

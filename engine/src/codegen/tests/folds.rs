@@ -56,6 +56,7 @@ impl Scores {
             rhs: matrix(rhs, n, [1, k as i64]),
             uneven: [None, None],
             dtype,
+            precision: None,
             epilogue: s.body,
             side_sums: vec![],
             rows: Some(Box::new(RowsBody::new(consumer, vec![result], [batch, m, n]))),

@@ -20,7 +20,7 @@ fn attention_in(dtype: DType, rows: impl FnOnce(&mut Builder, Value) -> Value) -
     let mut input =
         |name: &str, extents: [usize; 3]| b.input(name, InputKind::Data, TensorType::new(dtype, &extents));
     let [q, k, v] = [input("q", [2, QUERIES, 8]), input("k", [2, KEYS, 8]), input("v", [2, KEYS, 4])];
-    let by = |l, r| Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] };
+    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
     let scores = b.contract_wide(q, k, by(2, 2));
     let weights = rows(&mut b, scores);
     let weights = b.cast(weights, dtype);
@@ -260,7 +260,7 @@ fn queries_that_share_keys_start_again() {
         b.input(name, InputKind::Data, TensorType::new(DType::F32, &extents))
     };
     let [q, k] = [input("q", [2, 3 * 10, 8]), input("k", [2, 10, 8])];
-    let by = |l, r| Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] };
+    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
     let scores = b.contract(q, k, by(2, 2));
     let ty = TensorType::new(DType::I32, &[2, 3, 10, 10]);
     let [query, key] = [2, 3].map(|axis| b.push(NodeOp::Iota { axis }, vec![], ty.clone()));
@@ -288,7 +288,7 @@ fn the_points_of_a_gradient_see_the_keys_of_its_scores() {
         |name: &str, extents: &[usize]| b.input(name, InputKind::Data, TensorType::new(DType::F32, extents));
     let [q, k, v, dy] = ["q", "k", "v", "dy"].map(|name| input(name, &[2, 30, 8]));
     let lse = input("lse", &[2, 30]);
-    let by = |l, r| Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] };
+    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
     let scores = b.contract(q, k, by(2, 2));
     let scores = banded(&mut b, scores, 0, 5);
     let lse = b.unreduce(lse, &[2], scores);

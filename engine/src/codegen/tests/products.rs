@@ -58,6 +58,7 @@ impl Product {
             rhs: matrix(rhs, [k, n], self.is_rhs_transposed),
             uneven: [None, None],
             dtype,
+            precision: None,
             epilogue: s.body,
             side_sums: vec![
                 SideSum { side: Side::Lhs, operand: lhs_sum },
@@ -271,6 +272,7 @@ fn gated([m, n, k]: [usize; 3]) -> Kernel {
         rhs: matrix(rhs, n),
         uneven: [None, None],
         dtype: DType::BF16,
+        precision: None,
         epilogue: s.body,
         side_sums: vec![],
         rows: None,
@@ -408,6 +410,7 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
         rhs,
         uneven: [None, None],
         dtype: DType::F32,
+        precision: None,
         epilogue,
         side_sums: vec![],
         rows: None,

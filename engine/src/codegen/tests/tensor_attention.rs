@@ -18,7 +18,7 @@ struct Attention {
 type Place = [usize; 3];
 
 pub fn by(l: usize, r: usize) -> Contract {
-    Contract { batch: vec![(0, 0)], contracted: vec![(l, r)] }
+    Contract::new(vec![(0, 0)], vec![(l, r)])
 }
 
 pub fn input(b: &mut Builder, name: &str, dtype: DType, extents: &[usize]) -> Value {

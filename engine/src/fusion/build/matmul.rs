@@ -45,7 +45,8 @@ pub fn build(
         operands.push(Operand::write(graph.ir, Value::of(node)));
     }
     let dtype = graph.ir.ty(graph.ir.nodes[anchor].inputs[0]).dtype;
-    let body = MatmulBody { batch, m, n, k, lhs, rhs, uneven, dtype, epilogue, side_sums, rows };
+    let precision = matmul_spec(graph.ir, anchor).precision;
+    let body = MatmulBody { batch, m, n, k, lhs, rhs, uneven, dtype, precision, epilogue, side_sums, rows };
     (KernelBody::Matmul(body), operands)
 }
 

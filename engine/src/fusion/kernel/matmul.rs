@@ -5,6 +5,7 @@ use super::row_fold::{RowConsumer, RowsBody};
 use super::work::Work;
 use crate::fusion::access::Axis;
 use crate::ir::DType;
+use crate::numerics::Precision;
 
 /// A matrix operand: element `(b, i, j)` lies at `offset + b·batch + i·row + j·col`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +71,8 @@ pub struct MatmulBody {
     pub uneven: [Option<Box<UnevenAxes>>; 2],
     /// Element type of the matrices.
     pub dtype: DType,
+    /// The precision of a product of `f32`; `None` is that of the plan.
+    pub precision: Option<Precision>,
     /// Runs at each of the `batch · m · n` points (domain `outer = batch · m`, `row = n`, `inner = 1`), reads the
     /// accumulator, stores. `Row` class is per result row.
     pub epilogue: FusedBody,
@@ -89,8 +92,10 @@ impl Work for MatmulBody {
             None => format!("@{} + {} strides [{}, {}, {}]", m.operand, m.offset, m.batch, m.row, m.col),
             Some(axes) => format!("@{} + {} {}", m.operand, m.offset, uneven_text(axes)),
         };
+        let precision =
+            self.precision.map(|precision| format!(" as {}", precision.name())).unwrap_or_default();
         let mut lines = vec![
-            format!("batch {} m {} n {} k {} {}", self.batch, self.m, self.n, self.k, self.dtype),
+            format!("batch {} m {} n {} k {} {}{precision}", self.batch, self.m, self.n, self.k, self.dtype),
             format!("lhs {}", matrix(&self.lhs, &self.uneven[0])),
             format!("rhs {}", matrix(&self.rhs, &self.uneven[1])),
         ];

@@ -5,7 +5,7 @@ use crate::device_model::{DeviceModel, KernelLimits};
 use crate::ir::{Dim, E, NodeOp};
 
 fn batched(pair: (usize, usize)) -> Contract {
-    Contract { batch: vec![(0, 0)], contracted: vec![pair] }
+    Contract::new(vec![(0, 0)], vec![pair])
 }
 
 fn softmax(b: &mut Builder, x: Value) -> (Value, Value) {
@@ -103,9 +103,9 @@ fn selected_keys_are_read_through_their_indices() {
         let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[1000, 128]));
         let idx = b.check_index(idx, 5000);
         let (k, v) = (b.gather(k, idx, 0, 0), b.gather(v, idx, 0, 0));
-        let scores = b.contract(k, q, Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] });
+        let scores = b.contract(k, q, Contract::new(vec![(0, 0)], vec![(2, 1)]));
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, v, Contract { batch: vec![(0, 0)], contracted: vec![(1, 1)] });
+        let y = b.contract(weights, v, Contract::new(vec![(0, 0)], vec![(1, 1)]));
         output(b, "y", y);
     });
     let kernels = fuse(&graph, true).kernels;
@@ -172,9 +172,9 @@ fn gathered_keys_with_other_users_are_read_through_their_indices() {
         let k = b.input("k", InputKind::Data, f32s(&[50, 8]));
         let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[300, 70]));
         let k = b.gather(k, idx, 0, 0);
-        let scores = b.contract(q, k, Contract { batch: vec![(0, 0)], contracted: vec![(1, 2)] });
+        let scores = b.contract(q, k, Contract::new(vec![(0, 0)], vec![(1, 2)]));
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, k, Contract { batch: vec![(0, 0)], contracted: vec![(1, 1)] });
+        let y = b.contract(weights, k, Contract::new(vec![(0, 0)], vec![(1, 1)]));
         output(b, "y", y);
         output(b, "k", k);
     });
@@ -196,8 +196,8 @@ fn indices_of_keys_with_other_users_are_stored() {
         let largest = b.reduce(Monoid::Max, numbers, &[1]);
         let chosen = b.check_index(largest, 4);
         let keys = b.gather(x, chosen, 0, 0);
-        let by_rows = Contract { batch: vec![], contracted: vec![(1, 1)] };
-        let by_columns = Contract { batch: vec![], contracted: vec![(1, 0)] };
+        let by_rows = Contract::new(vec![], vec![(1, 1)]);
+        let by_columns = Contract::new(vec![], vec![(1, 0)]);
         let scores = b.contract(x, keys, by_rows);
         let (weights, _) = softmax(b, scores);
         let y = b.contract(weights, x, by_columns);
@@ -220,7 +220,7 @@ fn indices_of_keys_with_other_users_are_stored() {
 fn the_source_of_a_gather_by_scores_is_stored() {
     let graph = with_builder(|b| {
         let x = b.input("x", InputKind::Data, f32s(&[300, 300]));
-        let by_columns = || Contract { batch: vec![], contracted: vec![(1, 0)] };
+        let by_columns = || Contract::new(vec![], vec![(1, 0)]);
         let scores = b.contract(x, x, by_columns());
         let numbers = b.cast(scores, DType::I32);
         let largest = b.reduce(Monoid::Max, numbers, &[1]);

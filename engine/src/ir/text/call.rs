@@ -7,6 +7,7 @@ use crate::ir::{
     Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Keep, Literal, Monoid, NodeOp, OpSet, Requirement,
     Scalar, View,
 };
+use crate::numerics::Precision;
 use crate::text::expr::{Expr, ExprKind};
 
 /// The text between the parentheses of a call.
@@ -113,6 +114,15 @@ fn truth(expr: &Expr) -> Result<bool, Fault> {
         Literal::Bool(truth) => Ok(truth),
         _ => Err(at(expr.span, "expected `true` or `false`")),
     }
+}
+
+fn precision_of(expr: &Expr) -> Result<Precision, Fault> {
+    let named = |name: &str| [Precision::F32, Precision::Tf32].into_iter().find(|known| known.name() == name);
+    let precision = match &expr.kind {
+        ExprKind::Name(name) => named(name),
+        _ => None,
+    };
+    precision.ok_or_else(|| at(expr.span, "expected `f32` or `tf32`"))
 }
 
 fn kept(expr: &Expr) -> Result<Keep, Fault> {
@@ -229,6 +239,8 @@ fn indexing(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
         "iota" => NodeOp::Iota { axis: args.count("axis")? },
         "check" => NodeOp::Check(Requirement::Index { bound: args.count("bound")? }),
         "nonzero" => NodeOp::Check(Requirement::Divisor),
+        "capacity" => NodeOp::Check(Requirement::Capacity { room: args.count("room")? }),
+        "distance" => NodeOp::Check(Requirement::Distance),
         "gather" => {
             let (axis, batch) = args.axis_and_batch()?;
             NodeOp::Gather { axis, batch }
@@ -237,7 +249,10 @@ fn indexing(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
         "scatter_set" => scatter(Combine::Set, args.axis_and_batch()?),
         "contract" => {
             let batch = args.take_open("batch").map_or(Ok(vec![]), |batch| pairs(&batch))?;
-            NodeOp::Contract(Contract { batch, contracted: pairs(&args.take("contracted")?)? })
+            let contracted = pairs(&args.take("contracted")?)?;
+            let precision =
+                args.take_open("precision").map(|precision| precision_of(&precision)).transpose()?;
+            NodeOp::Contract(Contract { batch, contracted, precision })
         }
         _ => return Ok(None),
     }))

@@ -93,6 +93,8 @@ fn op_name(op: &NodeOp) -> String {
         NodeOp::Iota { .. } => ".iota".into(),
         NodeOp::Check(Requirement::Index { .. }) => ".check".into(),
         NodeOp::Check(Requirement::Divisor) => ".nonzero".into(),
+        NodeOp::Check(Requirement::Capacity { .. }) => ".capacity".into(),
+        NodeOp::Check(Requirement::Distance) => ".distance".into(),
         NodeOp::View(View::Reshape) => ".reshape".into(),
         NodeOp::View(View::Permute { .. }) => ".permute".into(),
         NodeOp::View(View::Broadcast { .. }) => ".broadcast".into(),
@@ -119,6 +121,7 @@ fn settings(op: &NodeOp) -> Vec<String> {
         NodeOp::Scalar(scalar) => scalar.setting().into_iter().collect(),
         NodeOp::Iota { axis } | NodeOp::Scan { axis, .. } => vec![format!("axis={axis}")],
         NodeOp::Check(Requirement::Index { bound }) => vec![format!("bound={bound}")],
+        NodeOp::Check(Requirement::Capacity { room }) => vec![format!("room={room}")],
         NodeOp::View(view) => view_settings(view),
         NodeOp::Reduce { axes, .. } => vec![format!("axes={axes:?}")],
         NodeOp::Gather { axis, batch } | NodeOp::Scatter { axis, batch, .. } => {
@@ -127,7 +130,9 @@ fn settings(op: &NodeOp) -> Vec<String> {
         }
         NodeOp::Contract(contract) => {
             let batch = (!contract.batch.is_empty()).then(|| format!("batch={}", pairs(&contract.batch)));
-            batch.into_iter().chain([format!("contracted={}", pairs(&contract.contracted))]).collect()
+            let precision = contract.precision.map(|precision| format!("precision={}", precision.name()));
+            let contracted = format!("contracted={}", pairs(&contract.contracted));
+            batch.into_iter().chain([contracted]).chain(precision).collect()
         }
         NodeOp::Random { stream } => vec![format!("stream={stream}")],
         NodeOp::Loop { trips, n_given, until, counted, reverse, keep } => {
@@ -145,7 +150,10 @@ fn settings(op: &NodeOp) -> Vec<String> {
             ];
             all.into_iter().flatten().collect()
         }
-        NodeOp::Check(Requirement::Divisor) | NodeOp::Input(_) | NodeOp::Map(_) | NodeOp::Cond => vec![],
+        NodeOp::Check(Requirement::Divisor | Requirement::Distance)
+        | NodeOp::Input(_)
+        | NodeOp::Map(_)
+        | NodeOp::Cond => vec![],
     }
 }
 

@@ -89,6 +89,8 @@ const ALL_KINDS: &str = r#"graph "all kinds" {
   m: i32[3] = .iota(axis=0)
   n: i32[3] = .check(m, bound=10)
   nz: i32[3] = .nonzero(m)
+  ca: i32[3] = .capacity(m, room=9)
+  di: i32[3] = .distance(m)
   o: f32[3] = .gather(g, n, axis=0)
   p: f32[4] = .scatter_add(g, n, o, axis=0)
   q: f32[4] = .scatter_set(g, n, o, axis=0)
@@ -99,7 +101,7 @@ const ALL_KINDS: &str = r#"graph "all kinds" {
   v: f32[2, 1] = .slice(t, start=[1, 0], step=[-1, 1])
   in: f32[2, 3] = .pad(v, fill=0.0, high=[0, 1], low=[0, 1])
   y: f32[2, 3] = .contract(t, in, contracted=[[1, 0]])
-  z: f32[2] = .contract(y, y, batch=[[0, 0]], contracted=[[1, 1]])
+  z: f32[2] = .contract(y, y, batch=[[0, 0]], contracted=[[1, 1]], precision=tf32)
   (carried: f32[2], n.1: i32[]) = .loop(z, j, trips=3) {
     graph body {
       input acc: f32[2]
@@ -130,7 +132,7 @@ const ALL_KINDS: &str = r#"graph "all kinds" {
 #[test]
 fn every_kind_of_line_reads_back() {
     let graph = check_round_trip(ALL_KINDS);
-    assert_eq!(graph.nodes.len(), 34);
+    assert_eq!(graph.nodes.len(), 36);
 }
 
 fn check_faults(texts: &[&str], expected: Expect) {
@@ -356,6 +358,8 @@ fn random_graphs_are_of_every_kind() {
         ".iota(",
         ".check(",
         ".nonzero(",
+        ".capacity(",
+        ".distance(",
         ".reshape(",
         ".permute(",
         ".broadcast(",

@@ -54,6 +54,7 @@ fn a_run_stage_carries_state_and_binds_its_extents() {
     let registry = momentum();
     let stage = RunStage {
         steps: 3,
+        until: None,
         mode: Mode::Eval,
         precision: MixedPrecision::F32,
         outputs: vec![("mistake".into(), "mistake".into())],
@@ -93,6 +94,7 @@ fn a_run_stage_gives_gradients_by_parameters_inputs_and_nodes() {
     let by = |node: &str| (format!("slope of {node}").into(), node.into());
     let stage = RunStage {
         steps: 1,
+        until: None,
         mode: Mode::Eval,
         precision: MixedPrecision::F32,
         outputs: vec![("mistake".into(), "mistake".into())],

@@ -126,7 +126,7 @@ fn multiplied(b: &mut Builder, left: &Factor, right: &Factor, needed: &[Label]) 
         |labels: &[Label]| labels.iter().map(|&label| (place(left, label), place(right, label))).collect();
     let mut batch_axes: Vec<(usize, usize)> = pairs(&batch);
     batch_axes.sort_unstable();
-    let contract = Contract { batch: batch_axes, contracted: pairs(&contracted) };
+    let contract = Contract::new(batch_axes, pairs(&contracted));
     let value = b.contract(left.value, right.value, contract);
     Factor { value, labels: [batch, own, others].concat() }
 }

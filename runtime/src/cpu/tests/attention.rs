@@ -15,7 +15,7 @@ pub(super) struct Shape {
 }
 
 pub(super) fn along(pair: (usize, usize), batched: bool) -> Contract {
-    Contract { batch: if batched { vec![(0, 0)] } else { vec![] }, contracted: vec![pair] }
+    Contract::new(if batched { vec![(0, 0)] } else { vec![] }, vec![pair])
 }
 
 /// Weights along the last axis, all 0 where a row is -inf throughout.

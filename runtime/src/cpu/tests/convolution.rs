@@ -66,7 +66,7 @@ impl Convolution {
                 let weights = f32s(b, &format!("{name}.w"), &[n * groups, out, k]);
                 let windows = b.permute(x, &[0, 1, 2, 4, 6, 3, 5]);
                 let windows = b.reshape(windows, &[n * groups, k, rows * columns]);
-                let by_k = Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] };
+                let by_k = Contract::new(vec![(0, 0)], vec![(2, 1)]);
                 let y = b.contract(weights, windows, by_k.clone());
                 let zero = b.full_like(y, 0.0);
                 let y = b.binary(Binary::Max, y, zero);

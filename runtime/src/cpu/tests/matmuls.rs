@@ -27,7 +27,7 @@ fn matmuls_of_every_layout_and_type() {
                 let shape = |free: usize, at: usize| if at == 0 { [20, free] } else { [free, 20] };
                 let x = data(b, "x", dtype, &shape(30, l.0));
                 let y = data(b, "y", dtype, &shape(40, r.0));
-                let spec = Contract { batch: vec![], contracted: vec![(l.0, r.0)] };
+                let spec = Contract::new(vec![], vec![(l.0, r.0)]);
                 let product = b.contract(x, y, spec);
                 let moved = b.add(product, product);
                 output(b, "moved", moved);
@@ -36,7 +36,7 @@ fn matmuls_of_every_layout_and_type() {
     }
     check(2e-5, |b| {
         let (x, y) = (f32s(b, "x", &[3, 20, 30]), f32s(b, "y", &[3, 30, 8]));
-        let spec = Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] };
+        let spec = Contract::new(vec![(0, 0)], vec![(2, 1)]);
         let product = b.contract(x, y, spec);
         let half = b.scale(product, 0.5);
         output(b, "half", half);
@@ -50,7 +50,7 @@ fn a_bias_gradient_beside_its_weight_gradient() {
             let (x, g) = (f32s(b, "x", &[batch, m]), f32s(b, "g", &[batch, n]));
             let g = b.unary(Unary::Sin, g);
             output(b, "g", g);
-            let dw = b.contract(x, g, Contract { batch: vec![], contracted: vec![(0, 0)] });
+            let dw = b.contract(x, g, Contract::new(vec![], vec![(0, 0)]));
             let db = b.sum(g, &[0]);
             output(b, "dw", dw);
             output(b, "db", db);
@@ -95,7 +95,7 @@ fn network_step(batch: usize) -> Graph {
         output(b, "loss", loss);
         let d = b.sub(p, hit);
         let d = b.scale(d, 1.0 / batch as f64);
-        let contracted = |l, r| Contract { batch: vec![], contracted: vec![(l, r)] };
+        let contracted = |l, r| Contract::new(vec![], vec![(l, r)]);
         let db2 = b.sum(d, &[0]);
         let dw2 = b.contract(h, d, contracted(0, 0));
         let dh = b.contract(d, w2, contracted(1, 1));

@@ -27,7 +27,7 @@ fn product(
         let x = data(b, "x", dtype, &[batch, m, k]);
         let w = data(b, "w", dtype, &[batch, n, k]);
         let bias = data(b, "bias", dtype, &[n]);
-        let spec = Contract { batch: vec![(0, 0)], contracted: vec![(2, 2)] };
+        let spec = Contract::new(vec![(0, 0)], vec![(2, 2)]);
         let y = b.contract(x, w, spec);
         let y = b.scale(y, 2.0);
         let bias = b.broadcast_like(bias, y);
@@ -65,6 +65,35 @@ fn extremes_of_a_product_are_a_matmul_fold() {
 }
 
 #[test]
+fn blocks_of_columns_of_a_product_are_reduced_in_tiles() {
+    let shapes = [[1, 1, 3200, 256], [1, 70, 20, 1024], [2, 300, 9, 512], [1, 5, 3, 20480]];
+    for [batch, m, k, n] in shapes {
+        for (width, monoid) in [(16, Monoid::Min), (64, Monoid::Max), (128, Monoid::Sum), (128, Monoid::Min)]
+        {
+            let graph = graph(|b| {
+                let x = data(b, "x", DType::F32, &[batch, m, k]);
+                let w = data(b, "w", DType::F32, &[batch, n, k]);
+                let bias = data(b, "bias", DType::F32, &[n]);
+                let y = b.contract(x, w, Contract::new(vec![(0, 0)], vec![(2, 2)]));
+                let bias = b.broadcast_like(bias, y);
+                let y = b.sub(y, bias);
+                let y = b.reshape(y, &[batch, m, n / width, width]);
+                let best = b.reduce(monoid, y, &[3]);
+                output(b, "best", best);
+            });
+            let [kernel] = &kernels(&graph)[..] else { panic!("{m}x{n} by {width} is several kernels") };
+            assert_eq!(kernel.bytes_written as usize, batch * m * n / width * 4);
+            let given = vec![
+                ("x", whole("x", &[batch, m, k])),
+                ("w", whole("w", &[batch, n, k])),
+                ("bias", whole("bias", &[n])),
+            ];
+            check_given(&graph, 0.0, &given);
+        }
+    }
+}
+
+#[test]
 fn a_product_with_other_users_or_short_rows_is_stored() {
     let stored = |n: usize, is_output: bool| {
         let graph = graph(|b| {
@@ -88,7 +117,7 @@ fn a_product_with_other_users_or_short_rows_is_stored() {
 fn a_matmul_fold_has_side_sums() {
     let graph = graph(|b| {
         let (x, w) = (f32s(b, "x", &[50, 70]), f32s(b, "w", &[50, 300]));
-        let y = b.contract(x, w, Contract { batch: vec![], contracted: vec![(0, 0)] });
+        let y = b.contract(x, w, Contract::new(vec![], vec![(0, 0)]));
         let best = b.reduce(Monoid::Max, y, &[1]);
         let bias = b.sum(w, &[0]);
         output(b, "best", best);

@@ -28,7 +28,7 @@ fn kernels(dtype: DType) -> Vec<Kernel> {
     let peak = b.unreduce(peak, &[1], h);
     let y = b.sub(h, peak);
     let total = b.sum(y, &[0, 1]);
-    let gradient = b.contract(x, y, Contract { batch: vec![], contracted: vec![(0, 0)] });
+    let gradient = b.contract(x, y, Contract::new(vec![], vec![(0, 0)]));
     let bias = b.sum(y, &[0]);
     let scanned =
         b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![y], Type::new(dtype, &[200, 304]));

@@ -1,6 +1,7 @@
 //! Random typed graphs and their ops.
 
 use crate::ir::*;
+use crate::numerics::Precision;
 use crate::op::{
     AttrKind, AttrSpec, Grad, GradCheck, InputSpec, Lower, OpForm, Registry, Role, Rounding, TypeRule,
 };
@@ -188,8 +189,10 @@ fn add_node(b: &mut Builder, random: &mut Random, kind: u8) -> Option<()> {
         }
         9 => {
             let idx = some(b, random, |ty| ty.dtype.is_int())?;
-            match random.below(2) {
+            match random.below(4) {
                 0 => b.check_index(idx, random.below(100)),
+                1 => b.check(idx, Requirement::Capacity { room: random.below(100) }),
+                2 => b.check(idx, Requirement::Distance),
                 _ => b.binary(Binary::Rem, idx, idx),
             };
             Some(())
@@ -337,7 +340,8 @@ fn add_contract(b: &mut Builder, random: &mut Random) -> Option<()> {
     let x = some(b, random, |ty| ranked(ty) && ty.dtype != DType::Bool)?;
     let last = b.ty(x).rank() - 1;
     let batch = if last > 0 && random.below(2) == 0 { vec![(0, 0)] } else { vec![] };
-    b.contract(x, x, Contract { batch, contracted: vec![(last, last)] });
+    let precision = random.pick(&[None, Some(Precision::F32), Some(Precision::Tf32)]);
+    b.contract(x, x, Contract::new(batch, vec![(last, last)]).with_precision(precision));
     Some(())
 }
 

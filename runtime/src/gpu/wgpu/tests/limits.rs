@@ -121,7 +121,7 @@ fn forms() -> [(&'static str, Form); 5] {
         }),
         ("batch", |b| {
             let (x, y) = (input(b, "x", &[900, 6, 7]), input(b, "y", &[900, 7, 5]));
-            vec![b.contract(x, y, Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] })]
+            vec![b.contract(x, y, Contract::new(vec![(0, 0)], vec![(2, 1)]))]
         }),
     ]
 }

@@ -18,7 +18,7 @@ fn convolutions(b: &mut Builder) -> Vec<Value> {
         let rows = b.window(x, 3, 3, [1, 1]);
         b.window(rows, 5, 3, [1, 1])
     };
-    let by_k = Contract { batch: vec![(0, 0)], contracted: vec![(2, 1)] };
+    let by_k = Contract::new(vec![(0, 0)], vec![(2, 1)]);
     // The result.
     let of_image = windows(b, image);
     let columns = b.permute(of_image, &[0, 1, 2, 4, 6, 3, 5]);
