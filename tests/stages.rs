@@ -15,6 +15,8 @@ use indexmap::IndexMap;
 mod energy;
 #[path = "stages/generate.rs"]
 mod generate;
+#[path = "stages/hoisting.rs"]
+mod hoisting;
 #[path = "stages/linalg.rs"]
 mod linalg;
 #[path = "common/offline.rs"]
@@ -35,6 +37,8 @@ mod residuals;
 mod shipped;
 #[path = "stages/state.rs"]
 mod state;
+#[path = "stages/until.rs"]
+mod until;
 
 fn session(text: &str, options: Options) -> Session {
     offline::session(text, devices::open(Choice::Cpu, Some(2)).unwrap().device, options)

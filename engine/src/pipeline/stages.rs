@@ -37,8 +37,10 @@ pub struct PredictStage {
 /// One run of a part of the graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunStage {
-    /// Number of steps.
+    /// Number of steps, at most.
     pub steps: usize,
+    /// A truth value; the step in which it holds is the last.
+    pub until: Option<Symbol>,
     /// How ops behave.
     pub mode: Mode,
     /// The precision of its nodes.

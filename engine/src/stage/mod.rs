@@ -36,7 +36,7 @@ pub use predict::{Prediction, picks_among, prediction};
 pub use rates::rate_of_step;
 pub use repeat::condition;
 pub use rows::{Rows, SplitShape};
-pub use running::running;
+pub use running::{ENDED, running};
 pub use search::search_extents;
 pub use training::{Watched, applying, applying_with, training, training_with};
 

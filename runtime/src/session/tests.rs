@@ -397,6 +397,7 @@ fn a_trained_graph_serves_named_tensors() {
 fn a_run_stage_takes_its_inputs_from_the_data() {
     let run_stage = RunStage {
         steps: 1,
+        until: None,
         mode: Mode::Eval,
         precision: MixedPrecision::F32,
         outputs: vec![("y".into(), "y".into())],

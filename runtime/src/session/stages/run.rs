@@ -14,7 +14,7 @@ use super::part::Part;
 use super::runnable::{Checking, Compiling, Runnable, Steps};
 use super::stage_run::{StageRun, Stopped};
 use crate::data::source::DataSet;
-use crate::device::{KernelTime, RunError};
+use crate::device::{DeviceBuffer, KernelTime, RunError};
 use crate::session::Session;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, report_kept};
@@ -71,7 +71,7 @@ impl Runnable for RunStage {
     }
 
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
-        Ok(Some(Box::new(session.prepare_running(name, self)?)))
+        Ok(Some(Box::new(session.prepare_running(name, self)?.0)))
     }
 }
 
@@ -79,8 +79,10 @@ impl Runnable for RunStage {
 struct Running {
     name: Symbol,
     inference: Inference,
-    /// The steps of a trip.
+    /// The steps of a trip, at most.
     steps: u64,
+    /// The state that says whether the trip has ended, if a condition can end it.
+    ended: Option<DeviceBuffer>,
     /// Steps of all trips, those before a resumed checkpoint included.
     step: u64,
     /// Steps of this process, and their time.
@@ -92,9 +94,25 @@ struct Running {
 impl Running {
     fn new(session: &Session, name: &Symbol, stage: &RunStage) -> Result<Running, SessionError> {
         let start = Instant::now();
-        let inference = session.prepare_running(name, stage)?;
+        let (inference, ended) = session.prepare_running(name, stage)?;
         let (name, steps) = (name.clone(), stage.steps as u64);
-        Ok(Running { name, inference, steps, step: 0, n_done: 0, stepping: Duration::ZERO, start })
+        Ok(Running { name, inference, steps, ended, step: 0, n_done: 0, stepping: Duration::ZERO, start })
+    }
+}
+
+impl Running {
+    /// Forgets that the trip before has ended.
+    fn begin(&self, session: &Session) -> Result<(), SessionError> {
+        let Some(ended) = &self.ended else { return Ok(()) };
+        Ok(session.device.write(ended, 0, &[0; 4])?)
+    }
+
+    /// Whether the condition has held.
+    fn has_ended(&self, session: &Session) -> Result<bool, SessionError> {
+        let Some(ended) = &self.ended else { return Ok(false) };
+        let mut word = [0; 4];
+        session.device.read(ended, 0, &mut word)?;
+        Ok(word != [0; 4])
     }
 }
 
@@ -102,15 +120,21 @@ impl Part for Running {
     fn trip(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
         let (session, start) = (&*run.session, Instant::now());
         let end = (self.step / self.steps + 1) * self.steps;
+        self.begin(session)?;
         while self.step < end {
             session.run_once(&self.name, &mut self.inference, self.step as u32)?;
             (self.step, self.n_done) = (self.step + 1, self.n_done + 1);
-            let is_last = session.inspection.every.is_none() && self.step == end;
+            let has_ended = self.has_ended(session)?;
+            let is_last = session.inspection.every.is_none() && (self.step == end || has_ended);
             if is_last || session.is_kept_after(self.step) {
                 report_kept(&self.name, self.step - 1, self.inference.ready.kept()?, run.tell);
             }
             if session.is_cancelled() {
                 return Err(SessionError::Interrupted { checkpoint: None }.into());
+            }
+            if has_ended {
+                // The steps that are left have numbers, too, so the next trip starts at a multiple.
+                self.step = end;
             }
         }
         self.stepping += start.elapsed();
@@ -170,13 +194,22 @@ impl Steps for Inference {
 }
 
 impl Session {
-    /// A `Run` stage with its inputs fed.
-    fn prepare_running(&self, stage: &Symbol, run: &RunStage) -> Result<Inference, SessionError> {
-        let inference =
-            self.prepare_inference(stage, self.planner.plan_for(stage, &Request::Running(run))?)?;
+    /// A `Run` stage with its inputs fed, and the state that says whether it has ended.
+    fn prepare_running(
+        &self,
+        stage: &Symbol,
+        run: &RunStage,
+    ) -> Result<(Inference, Option<DeviceBuffer>), SessionError> {
+        let ended = run.until.as_ref().map(|_| self.device.allocate(4)).transpose()?;
+        if let Some(ended) = &ended {
+            self.device.write(ended, 0, &[0; 4])?;
+        }
+        let own = ended.iter().map(|buffer| (stage::ENDED.into(), buffer.clone())).collect();
+        let plan = self.planner.plan_for(stage, &Request::Running(run))?;
+        let inference = self.prepare_with(stage, plan, &own)?;
         self.check_memory(stage, &[], (&inference.ready.plan.plan, inference.bytes()))?;
         self.feed(run, &inference)?;
-        Ok(inference)
+        Ok((inference, ended))
     }
 
     fn run_once(&self, stage: &Symbol, inference: &mut Inference, step: u32) -> Result<(), SessionError> {

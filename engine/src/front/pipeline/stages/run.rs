@@ -20,6 +20,7 @@ impl StageReader<'_> {
     fn run(&mut self, value: &Ron) -> Option<RunStage> {
         let mut fields = self.fields(value, "a `Run` stage")?;
         let steps = fields.or("steps", 1, StageReader::count);
+        let until = fields.optional("until", StageReader::node);
         let loss = fields.optional("loss", StageReader::loss);
         let has_loss = loss != Some(None);
         let read = |reader: &mut StageReader, value: &Ron, _: &str| reader.run_outputs(value, has_loss);
@@ -31,11 +32,11 @@ impl StageReader<'_> {
         let precision = fields.precision();
         fields.finish();
         let (outputs, gradients) = outputs?;
-        let (steps, mode, precision, loss) = (steps?, mode?, precision?, loss?);
+        let (steps, until, mode, precision, loss) = (steps?, until?, mode?, precision?, loss?);
         let (state, dims, inputs) = (state?, dims?, inputs?);
-        let run = RunStage { steps, mode, precision, outputs, gradients, loss, state, dims, inputs };
+        let run = RunStage { steps, until, mode, precision, outputs, gradients, loss, state, dims, inputs };
         let used = run.outputs.iter().chain(&run.gradients).chain(&run.state).map(|(_, node)| node);
-        let used = used.chain(&run.loss);
+        let used = used.chain(&run.loss).chain(&run.until);
         self.check_feeds(used, &Feeds { stage: value.span, split: None, in_batches: false, dims: &run.dims });
         Some(run)
     }
