@@ -337,6 +337,73 @@ op(
     case("unsorted, one empty", B, number([0, 2, 2, 5, 6]), number([2, 0, 1, 1, 0, 2], "i64"), width=3, whole=True),
 )
 
+
+def summed(x, label, segments):
+    """The sums of each head by `torch.index_add`, and the numbers of rows."""
+    heads = label.dim() - 1
+    if heads:
+        both = [summed(a, b, segments) for a, b in zip(x, label)]
+        return torch.stack([a for a, _ in both]), torch.stack([n for _, n in both])
+    zeros = torch.zeros(segments, *x.shape[1:], dtype=x.dtype)
+    return torch.index_add(zeros, 0, label.long(), x), torch.bincount(label.long(), minlength=segments)
+
+
+def averaged(x, label, c, w=None, empty="keep"):
+    """Labels without weight by loops."""
+    if x.dim() == 3:
+        weights = [None] * len(x) if w is None else w
+        both = [averaged(*operands, empty) for operands in zip(x, label, c, weights)]
+        return torch.stack([m for m, _ in both]), torch.stack([n for _, n in both])
+    k = len(c)
+    weight = torch.ones(len(x), dtype=x.dtype) if w is None else w
+    sums, counts = summed(x * weight[:, None], label, k)
+    totals = summed(weight, label, k)[0]
+    full = totals > 0
+    means = [sums[i] / totals[i] if full[i] else c[i] for i in range(k)]
+    missing = [i for i in range(k) if not full[i]]
+    if empty == "farthest":
+        far = ((x - c[label.long()]) ** 2).sum(1).detach()
+        far = torch.where(weight > 0, far, torch.full_like(far, -1.0))
+        for i, row in zip(missing, torch.sort(far, descending=True, stable=True).indices):
+            means[i] = x[row]
+    if empty == "split":
+        heavy = sorted((i for i in range(k) if full[i]), key=lambda i: -float(totals[i]))
+        signs = torch.tensor([1.0 if j % 2 == 0 else -1.0 for j in range(x.shape[1])], dtype=x.dtype) / 1024
+        for i, other in zip(missing, heavy):
+            mean = means[other]
+            means[i], means[other] = mean * (1 + signs), mean * (1 - signs)
+    return torch.stack(means), counts
+
+
+LABELS = number([2, 0, 2, 5, 0])
+op(
+    "segment_sum",
+    "torch.index_add, torch.bincount",
+    summed,
+    case("with empty ones", grid(5, 3), LABELS, segments=6, results=["T", "i32"]),
+    case("numbers", grid(5), LABELS, segments=6, results=["T", "i32"]),
+    case("matrices", grid(5, 2, 2), LABELS, segments=6, results=["T", "i32"]),
+    case("heads", grid(2, 3, 2), number([[1, 1, 0], [0, 2, 2]], "i64"), segments=3, results=["T", "i32"]),
+    case("none", grid(0, 3), NONE, segments=2, results=["T", "i32"]),
+    case("transposed", grid(3, 5), LABELS, segments=6, view=TRANSPOSED, results=["T", "i32"]),
+    case("integers", ints(5, 3), LABELS, segments=6, types=SIGNED, grad=False, results=["T", "i32"]),
+)
+MEANS = (grid(5, 3), LABELS, grid(6, 3, seed=3))
+op(
+    "segment_mean",
+    "torch.index_add, loops",
+    averaged,
+    *[
+        case(rule, *MEANS, call=f'segment_mean($0, $1, $2, empty="{rule}")', results=["T", "i32"],
+             reference=lambda x, i, c, rule=rule: averaged(x, i, c, empty=rule))
+        for rule in ("keep", "farthest", "split")
+    ],
+    case("no empty one", grid(5, 3), number([1, 0, 1, 2, 0]), grid(3, 3, seed=3), results=["T", "i32"],
+         call='segment_mean($0, $1, $2, empty="error")', reference=averaged, grad=False),
+    case("heads", grid(2, 3, 2), number([[1, 1, 0], [0, 2, 2]], "i64"), grid(2, 3, 2, seed=3), results=["T", "i32"]),
+    case("weights", *MEANS, t([1.0, 0.5, 2.0, 0.25, 1.0]), results=["T", "i32"]),
+)
+
 # ---- Order.
 
 HOLES = t([[1.0, nan, 2.0, 0.5], [inf, 1.0, 0.5, -inf]])

@@ -251,6 +251,26 @@ def lists():
          ["f32", "bool"])
 
 
+def segments():
+    """Sums by `index_add`; means of labels that all have rows."""
+    label = ("i32", [2, 0, 2, 1])
+    x = ("f32", [*B, [0.25, -3.0, 1.5, 0.75]])
+
+    def summed(x, i):
+        return torch.zeros(4, 4, dtype=x.dtype).index_add(0, i, x), torch.bincount(i, minlength=4)
+
+    def averaged(x, i, c, w=None):
+        w = torch.ones(4, dtype=x.dtype) if w is None else w
+        sums = torch.zeros(3, 4, dtype=x.dtype).index_add(0, i, x * w[:, None])
+        totals = torch.zeros(3, dtype=x.dtype).index_add(0, i, w)
+        return sums / totals[:, None] + 0 * c.sum(), torch.bincount(i, minlength=3)
+
+    c = ("f32", B[::-1])
+    case("sums by label", "segment_sum(a, b, segments=4)", [x, label], summed, ["f32", "i32"])
+    case("means by label", "segment_mean(a, b, c)", [x, label, c], averaged, ["f32", "i32"])
+    case("with weights", "segment_mean(a, b, c, d)", [x, label, c, ("f32", [1.0, 0.5, 3.0, 0.25])], averaged, ["f32", "i32"])
+
+
 indexing()
 several_numbers()
 writes()
@@ -259,4 +279,5 @@ advanced()
 puts()
 embeddings()
 lists()
+segments()
 record.write()

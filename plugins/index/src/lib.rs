@@ -12,6 +12,7 @@ mod pages;
 mod ragged;
 mod scatter;
 mod scatter_reduce;
+mod segments;
 mod subscript;
 mod subtract_at_indices;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use pages::{paged_gather, paged_scatter};
 pub use ragged::ragged_gather;
 pub use scatter::{scatter, scatter_add};
 pub use scatter_reduce::scatter_reduce;
+pub use segments::{segment_mean, segment_sum};
 pub use subtract_at_indices::subtract_at_indices;
 
 use engine_core::op::{OpForm, Plugin};
@@ -60,6 +62,8 @@ impl Plugin for Index {
             paged_gather(),
             paged_scatter(),
             ragged_gather(),
+            segment_sum(),
+            segment_mean(),
         ]
     }
 }
