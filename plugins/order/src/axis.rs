@@ -1,6 +1,6 @@
 //! Shared parts of this family: the axis, and its move to the end.
 
-use engine_core::ir::{Builder, Combine, DType, Literal, Type, Value};
+use engine_core::ir::{Attrs, Builder, Combine, DType, Literal, Type, Value};
 use engine_core::op::kernel::KernelCall;
 use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
 
@@ -52,4 +52,10 @@ pub fn scattered(b: &mut Builder, x: Value, indices: Value, grad: Value) -> Valu
 /// The element type of a call's operand.
 pub fn dtype(call: &KernelCall) -> DType {
     call.inputs[0].dtype
+}
+
+/// The results of another op.
+pub fn called(b: &mut Builder, op: &str, inputs: &[Value], attrs: Attrs) -> Vec<Value> {
+    b.call(op, inputs, attrs)
+        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
 }

@@ -6,6 +6,7 @@
 mod axis;
 mod nearest;
 mod quantile;
+mod ragged;
 mod rank;
 mod rank_words;
 mod recall;
@@ -24,8 +25,11 @@ mod topk_form;
 mod topk_gpu;
 mod topk_rows;
 
-pub use nearest::{nearest, nearest_rows};
+pub use nearest::{nearest, nearest_rows, within};
 pub use quantile::{kthvalue, median, quantile};
+pub use ragged::{
+    compact, masked_select, nonzero, rank_select, segment_reduce, segment_softmax, spread, unique,
+};
 pub use recall::recall;
 pub use searchsorted::{bucketize, searchsorted};
 pub use sort::{argsort, sort};
@@ -46,7 +50,19 @@ impl Plugin for Order {
     fn ops(&self) -> Vec<OpForm> {
         let along_axes = vec![sort(), argsort(), topk(), kthvalue(), median(), quantile()];
         let others = [searchsorted(), bucketize(), sort_rows(), topk_rows(), nearest(), nearest_rows()];
-        along_axes.into_iter().map(OpForm::takes_scalars).chain(others).collect()
+        let ragged = [
+            within(),
+            within().alias("range_search", "range_search(a, b, c, cap=4)"),
+            rank_select(),
+            compact(),
+            nonzero(),
+            masked_select(),
+            unique(),
+            segment_reduce(),
+            spread(),
+            segment_softmax(),
+        ];
+        along_axes.into_iter().map(OpForm::takes_scalars).chain(others).chain(ragged).collect()
     }
 
     fn register(&self, registry: &mut Registry) {
@@ -62,5 +78,10 @@ mod tests {
     #[test]
     fn examples_gradients_and_recorded_cases_hold() {
         testing::assert_families(&[&Order], include_str!("../../../tests/examples/order.json"));
+    }
+
+    #[test]
+    fn ragged_results_are_those_of_loops() {
+        testing::assert_families(&[&Order], include_str!("../../../tests/examples/ragged.json"));
     }
 }
