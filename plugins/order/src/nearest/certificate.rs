@@ -15,8 +15,18 @@ use engine_core::numerics::Precision;
 pub struct Errors {
     /// Of a product of two vectors, relative to both lengths: a scalar.
     product: Value,
+    /// The precision that the product asks for.
+    pub precision: Option<Precision>,
     /// Of a sum of d products, rounded to the nearest, relative to the sum of their magnitudes.
     sum: f64,
+}
+
+/// The factors of the products of a first pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factor {
+    pub dtype: DType,
+    /// The precision that products of `f32` ask for.
+    pub precision: Option<Precision>,
 }
 
 /// The relative error of a number that is rounded to bf16, at most.
@@ -30,11 +40,18 @@ impl Errors {
     ///
     /// TF32 keeps 10 bits of mantissa and cuts the rest off. Tensor cores may cut the sums off, too, and align them with the
     /// largest product.
-    pub fn of(b: &mut Builder, exact: DType, factor: DType, d: usize, rounded: Option<[Value; 2]>) -> Errors {
+    pub fn of(
+        b: &mut Builder,
+        exact: DType,
+        factor: Factor,
+        d: usize,
+        rounded: Option<[Value; 2]>,
+    ) -> Errors {
         let unit = if exact == DType::F64 { 2f64.powi(-52) } else { 2f64.powi(-23) };
         let sum = (d + 16) as f64 * unit;
-        let is_tf32 = factor == DType::F32 && b.target.matmul == Precision::Tf32;
-        let is_cut = is_tf32 || factor.accumulator() != factor;
+        let Factor { dtype, precision } = factor;
+        let is_tf32 = dtype == DType::F32 && b.target.precision(precision) == Precision::Tf32;
+        let is_cut = is_tf32 || dtype.accumulator() != dtype;
         let sums = 1.0 + if is_cut { 2.0 * sum } else { sum };
         let product = match rounded {
             Some(factors) => b.map(&factors, |v| (1.0 + v[0]) * (1.0 + v[1]) * sums - 1.0),
@@ -43,14 +60,14 @@ impl Errors {
                 b.constant((1.0 + cut).powi(2) * sums - 1.0, exact)
             }
         };
-        Errors { product, sum }
+        Errors { product, precision, sum }
     }
 }
 
-/// A copy of vectors in bf16, and the largest error of a vector relative to its length, `[]`. `norms` are the squared norms.
-/// Lengths of errors are about half of what their numbers may be wrong by.
-pub fn rounded(b: &mut Builder, x: Value, norms: Value) -> (Value, Value) {
-    let copy = b.cast(x, DType::BF16);
+/// A copy of vectors in a type of halves, and the largest error of a vector relative to its length, `[]`. `norms` are the
+/// squared norms. Lengths of errors are about half of what their numbers may be wrong by.
+pub fn rounded(b: &mut Builder, x: Value, norms: Value, halves: DType) -> (Value, Value) {
+    let copy = b.cast(x, halves);
     let dtype = b.dtype(x);
     let back = b.cast(copy, dtype);
     let errors = b.map(&[x, back], |v| (v[0] - v[1]) * (v[0] - v[1]));
@@ -77,7 +94,7 @@ impl Errors {
         [queries, base]: [Value; 2],
         norms: Value,
     ) -> Value {
-        let spec = Contract { batch: vec![], contracted: vec![(1, 1)] };
+        let spec = Contract::new(vec![], vec![(1, 1)]).with_precision(self.precision);
         let products = b.contract_wide(queries, base, spec);
         match metric {
             Metric::Squared => {

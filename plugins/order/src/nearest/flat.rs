@@ -110,23 +110,12 @@ impl Trip<'_> {
         let mut b = Builder::new(Graph::new("uncertain"), outer.ops);
         let b = &mut b;
         let input = |b: &mut Builder, name: &str, ty: Type| b.input(name, InputKind::Data, ty);
-        let [all, values, rows] = ["all", "values", "rows"]
-            .into_iter()
-            .zip(carried)
-            .map(|(name, value)| input(b, name, outer.ty(value).clone()))
-            .collect::<Vec<_>>()[..]
-        else {
-            unreachable!()
-        };
+        let [all, values, rows] = [("all", carried[0]), ("values", carried[1]), ("rows", carried[2])]
+            .map(|(name, value)| input(b, name, outer.ty(value).clone()));
         let number = input(b, "number", Type::scalar(DType::I32));
-        let [queries, base, order, n_uncertain] = ["queries", "base", "order", "n_uncertain"]
-            .into_iter()
-            .zip(given)
-            .map(|(name, value)| input(b, name, outer.ty(value).clone()))
-            .collect::<Vec<_>>()[..]
-        else {
-            unreachable!()
-        };
+        let [queries, base, order, n_uncertain] =
+            [("queries", given[0]), ("base", given[1]), ("order", given[2]), ("n_uncertain", given[3])]
+                .map(|(name, value)| input(b, name, outer.ty(value).clone()));
         let n_segments = b.full(Literal::Int(shape.n_segments as i64), Type::scalar(DType::I32));
         let segment = b.binary(Binary::Rem, number, n_segments);
         let group = b.binary(Binary::Div, number, n_segments);

@@ -2,12 +2,16 @@
 
 mod candidates;
 mod certificate;
+mod first_pass;
 mod flat;
 mod metric;
 mod rows;
+mod within;
 
 pub use rows::nearest_rows;
+pub use within::within;
 
+use crate::axis::called;
 use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, E, Literal, Type, Value};
 use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, Rounding,
@@ -89,12 +93,7 @@ fn attrs() -> Vec<AttrSpec> {
             AttrKind::Int,
             -1i64,
         ),
-        AttrSpec::with_default(
-            "coarse",
-            "the factors of the first pass over `f32`: as the pipeline's matmuls, or rounded to bf16",
-            AttrKind::choice(&["matmul", "bf16"]),
-            "matmul",
-        ),
+        coarse(),
         AttrSpec::with_default(
             "exact",
             "whether queries that are uncertain after the first pass are compared with every row; `certified` is \
@@ -103,6 +102,16 @@ fn attrs() -> Vec<AttrSpec> {
             true,
         ),
     ]
+}
+
+fn coarse() -> AttrSpec {
+    AttrSpec::with_default(
+        "coarse",
+        "the factors of the first pass over `f32`: in TF32 where the device has such matmuls, in every precision \
+         of the pipeline; rounded to bf16; or in f32. The certificate counts their errors, and results are compared in f32",
+        AttrKind::choice(&["tf32", "bf16", "f32"]),
+        "tf32",
+    )
 }
 
 fn pad() -> AttrSpec {
@@ -180,11 +189,6 @@ fn topk(b: &mut Builder, x: Value, k: usize, pad: bool) -> Vec<Value> {
 /// Each row in ascending order.
 fn sorted(b: &mut Builder, x: Value) -> Value {
     called(b, "sort_rows", &[x], Attrs::default())[0]
-}
-
-fn called(b: &mut Builder, op: &str, inputs: &[Value], attrs: Attrs) -> Vec<Value> {
-    b.call(op, inputs, attrs)
-        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
 }
 
 /// The numbers at these places of their rows; -1 for a missing place.

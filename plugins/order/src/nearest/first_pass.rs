@@ -1,0 +1,112 @@
+//! The product of queries and rows that a search begins with.
+
+use super::certificate::{Errors, Factor, rounded};
+use super::metric::{Metric, inverses, squared_norms};
+use engine_core::ir::{Builder, DType, E, Monoid, Value};
+use engine_core::numerics::Precision;
+use engine_core::op::Lowering;
+
+/// The product of queries and rows.
+pub struct FirstPass {
+    metric: Metric,
+    /// The errors of its scores.
+    pub errors: Errors,
+    /// Queries and base, perhaps rounded.
+    pub factors: [Value; 2],
+    /// The squared norms of the base.
+    norms: Value,
+    /// Whether a row of the base may be NaN.
+    has_nan: bool,
+}
+
+impl FirstPass {
+    /// The product of a call's operands, given their squared norms in the type of their accumulator.
+    pub fn new(b: &mut Builder, call: &Lowering, metric: Metric, norms: [Value; 2]) -> FirstPass {
+        let [mut queries, mut base] = [call.inputs[0], call.inputs[1]];
+        let (given, d) = (b.dtype(base), b.extents(base)[1]);
+        let is_rounded = given == DType::F32 && call.attrs.str("coarse") == "bf16";
+        let [mut of_queries, mut of_base] = norms;
+        if metric == Metric::Inner {
+            let lengths = inverses(b, of_queries);
+            let lengths = b.unreduce(lengths, &[1], queries);
+            queries = b.widen(queries);
+            queries = b.map(&[queries, lengths], |v| v[0] * v[1]);
+            of_queries = squared_norms(b, queries);
+        }
+        if metric == Metric::Inner && given.accumulator() != given {
+            // Queries of halves are rounded when they are scaled; the base is as it was given.
+            let (queries, of_query) = rounded(b, queries, of_queries, given);
+            let none = b.full_like(of_query, 0.0);
+            let factor = Factor { dtype: given, precision: None };
+            let errors = Errors::of(b, given, factor, d, Some([of_query, none]));
+            return FirstPass { metric, errors, factors: [queries, base], norms: of_base, has_nan: true };
+        }
+        if !is_rounded {
+            let factor = Factor { dtype: given, precision: precision(b, call, given) };
+            let errors = Errors::of(b, given, factor, d, None);
+            return FirstPass { metric, errors, factors: [queries, base], norms: of_base, has_nan: true };
+        }
+        let has_nan = metric == Metric::Inner;
+        if !has_nan {
+            // The copy leaves out rows that are farther away than any other.
+            of_base = b.map(&[of_base], |v| E::select(v[0].lt(f64::INFINITY), v[0], f64::INFINITY));
+            let of_row = b.unreduce(of_base, &[1], base);
+            base = b.map(&[base, of_row], |v| E::select(v[1].lt(f64::INFINITY), v[0], 0.0));
+        }
+        let [(queries, of_query), (base, of_row)] =
+            [(queries, of_queries), (base, of_base)].map(|(x, norms)| rounded(b, x, norms, DType::BF16));
+        let factor = Factor { dtype: DType::BF16, precision: None };
+        let errors = Errors::of(b, given, factor, d, Some([of_query, of_row]));
+        FirstPass { metric, errors, factors: [queries, base], norms: of_base, has_nan }
+    }
+
+    /// Whether the device reduces blocks of columns of the product without storing it.
+    pub fn folds_columns(&self, b: &Builder) -> bool {
+        b.target.folds_columns_of(b.dtype(self.factors[0]), self.errors.precision)
+    }
+
+    /// The scores of queries and all rows, `[m, n]`.
+    pub fn scores(&self, b: &mut Builder) -> Value {
+        self.errors.scores(b, self.metric, self.factors, self.norms)
+    }
+
+    /// The least score of each block of `width` rows, `[m, blocks]`, for blocks that begin with row `first`. Rows that are
+    /// not `allowed`, a truth value for each of all rows, do not count. A block with a NaN has the score -∞.
+    pub fn minima(
+        &self,
+        b: &mut Builder,
+        [first, n_blocks, width]: [usize; 3],
+        allowed: Option<Value>,
+    ) -> Value {
+        let [queries, base] = self.factors;
+        let (m, d) = (b.extents(queries)[0], b.extents(base)[1]);
+        let n = n_blocks * width;
+        let base = b.slice(base, &[first, 0], &[n, d], &[1, 1]);
+        let of_rows = b.slice(self.norms, &[first], &[n], &[1]);
+        let mut scores = self.errors.scores(b, self.metric, [queries, base], of_rows);
+        if let Some(allowed) = allowed {
+            let allowed = b.slice(allowed, &[first], &[n], &[1]);
+            scores = b.map(&[scores, allowed], |v| E::select(v[1], v[0], f64::INFINITY));
+        }
+        let scores = b.reshape(scores, &[m, n_blocks, width]);
+        let least = b.reduce(Monoid::Min, scores, &[2]);
+        // A NaN hides the other rows of its block, which is then always chosen.
+        match self.has_nan {
+            true => b.map(&[least], |v| E::select(v[0].is_nan(), f64::NEG_INFINITY, v[0])),
+            false => least,
+        }
+    }
+}
+
+/// Rows of a block. Blocks are wider in a large base: a block costs a number in memory, and a row of a chosen block costs d
+/// numbers.
+pub fn block_width(n: usize) -> usize {
+    if n >= 1 << 18 { 64 } else { 16 }
+}
+
+/// The precision that the first pass over numbers of a type asks for, if it is not that of the pipeline.
+fn precision(b: &Builder, call: &Lowering, given: DType) -> Option<Precision> {
+    let asked = if call.attrs.str("coarse") == "tf32" { Precision::Tf32 } else { Precision::F32 };
+    let precision = b.target.precision(Some(asked));
+    (given == DType::F32 && precision != b.target.precision(None)).then_some(precision)
+}
