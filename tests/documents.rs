@@ -47,10 +47,13 @@ fn no_page_is_about_a_code_that_is_not_there() {
 
 #[test]
 fn examples_of_the_format_are_sound() {
-    let page = fs::read_to_string(root().join("docs/graph-format.md")).unwrap();
-    let examples: Vec<&str> =
-        page.split("```ron\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(examples.len() >= 5);
+    let pages = ["docs/graph-format.md", "docs/retrieval.md"];
+    let pages = pages.map(|page| fs::read_to_string(root().join(page)).unwrap());
+    let examples: Vec<&str> = pages
+        .iter()
+        .flat_map(|page| page.split("```ron\n").skip(1).map(|rest| rest.split("```").next().unwrap()))
+        .collect();
+    assert!(examples.len() >= 6);
     for example in examples {
         assert_eq!(load_text(example, None, &[]).0, "", "{example}");
     }

@@ -59,6 +59,8 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "moves a number by 2⁻²³; the oracle's tests hold the ends of the interval",
     ),
     ("dropout", "step 7, mul, negated", "a dropped element is zero, of either sign"),
+    ("nonzero", "% 3.0, d)` with 3.0 negated", "a remainder has the sign of the dividend"),
+    ("segment_softmax", "exp(a - b)` with step 3, exp, negated", "the sign cancels in the quotient"),
     ("softmax", ".exp(y0.4)` negated", "the sign cancels in the quotient"),
     ("softmax", "select(a == 0.0, 1.0, a)` with 1.0 negated", "a quotient of zero is zero, of either sign"),
     (
@@ -78,6 +80,14 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "select(a >= 0.0, b, -1.0)",
         "only padding shows it, at infinite distances, which central differences cannot follow",
     ),
+    ("nearest_rows", "step 2, sub", "a square has no sign"),
+    ("nearest_rows", "topk_rows(y0.6, k=2, largest=false)` negated", "few rows need no certificate"),
+    ("nearest_rows", "select(a >= 0.0, b, -1.0)", "no place of a selection is missing"),
+    ("segment_mean", "abs(a)` with step 1, abs, negated", "only rows that are not finite show it"),
+    ("segment_mean", ".max(y0.1, axes=[1])` negated", "only rows that are not finite show it"),
+    ("segment_mean", "select(a, b, -1)", "only rows that are not finite show it"),
+    ("segment_mean", "min(a, 2)` with step 2, min, negated", "it bounds places that are not read"),
+    ("segment_mean", "step 2, rem, negated", "a remainder of zero has no sign"),
     ("mse_loss", "step 2, sub", "a square has no sign"),
     ("l1_loss", "step 2, sub", "a magnitude has no sign"),
     ("huber_loss", "step 2, sub", "a magnitude has no sign"),
@@ -161,6 +171,7 @@ fn the_tests_of_each_op_notice_a_flipped_sign_and_exchanged_operands() {
         include_str!("examples/attention.json"),
         include_str!("examples/muon.json"),
         include_str!("examples/linalg.json"),
+        include_str!("examples/ragged.json"),
     ];
     let survivors = testing::survivors(&Engine::new().registry, &recordings, trains_well);
     let explains = |explained: &(&str, &str, &str), survivor: &testing::Survivor| {

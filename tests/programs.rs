@@ -33,7 +33,9 @@ fn a_search_goes_panel_by_panel() {
     let text = explain(&[&["graphs/search.ron"], &RECORDED[..]].concat());
     expect_file!["golden/programs_search.txt"].assert_eq(&text);
     // A million vectors: panels of the same shape are counted.
-    let text = explain(&["benches/ops/search.ron", "--device", "cuda", "--set", "matmul=F32"]);
+    let exact = "nodes.near=nearest(queries, base, k=10, coarse=\"f32\")";
+    let text =
+        explain(&["benches/ops/search.ron", "--device", "cuda", "--set", "matmul=F32", "--set", exact]);
     assert!(text.contains("325 times\n         matmul f32 2048x128 @ 128x3072"), "{text}");
     expect_file!["golden/programs_panels.txt"].assert_eq(&text);
 }

@@ -101,7 +101,7 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
     let clothes = ["data.clothes.n_train=64", "data.clothes.n_test=20"];
     let steps = ["whole.max_steps=20", "full.max_steps=120", "dims.N=120", "full.batch=16"];
     let phases = [&digits[..], &steps[..]].concat();
-    let graphs: [(&str, &[&str]); 26] = [
+    let graphs: [(&str, &[&str]); 28] = [
         ("categorical_ebm.ron", &[]),
         ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
@@ -113,12 +113,14 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
         ("hybrid_trainer.ron", &phases),
         ("indexing_bench.ron", &["dims.C3=64", "dims.C2=64"]),
         ("ising.ron", &["train.max_steps=3", "twin.steps=2"]),
+        ("kmeans.ron", &["dims.N=300", "dims.K=8", "data.digits.n_train=300", "data.digits.n_test=10"]),
         ("lloyd.ron", &["dims.N=600"]),
         ("mnist.ron", &digits),
         ("mnist_cnn.ron", &[digits[0], digits[1], "train.max_steps=3", "train.batch=16", "test.batch=50"]),
         ("mnist_decomposed.ron", &digits),
         ("navigator.ron", &["data.queries.n_train=512", "data.queries.n_test=64"]),
         ("ops_sweep.ron", &[]),
+        ("range_search.ron", &["dims.Q=20", "dims.N=600"]),
         ("recommender.ron", &["train.max_steps=20", "data.choices.n_test=2000"]),
         ("residual_svd.ron", &["dims.S=96", "dims.D=64", "dims.K=8"]),
         (
@@ -249,6 +251,37 @@ fn centers_are_moved_until_they_stay() {
     let output = |name: &str| report["outputs"][name]["values"][0].as_f64().unwrap();
     assert!(output("trips") > 2.0 && output("trips") < 300.0, "{}", output("trips"));
     assert!(output("moved") < 1e-4 && output("cost") <= output("best"), "{}", output("cost"));
+}
+
+/// Generated digits, and those of MNIST if a data folder has them. There, the least cost of three runs is compared with that
+/// of scikit-learn 1.9.1 on the same rows (`python tests/examples/clusters.py`).
+#[test]
+fn pictures_are_grouped_as_well_as_by_scikit_learn() {
+    let output = |report: &Value, name: &str| report["outputs"][name]["values"][0].as_f64().unwrap();
+    let less = ["dims.N=1000", "dims.K=16", "data.digits.n_train=1000", "data.digits.n_test=10"];
+    let (_, report) = run_graph("kmeans.ron", &less);
+    assert_eq!((output(&report, "total"), output(&report, "is_done")), (1000.0, 1.0));
+    assert!(output(&report, "smallest") >= 1.0);
+    let Some(data) = std::env::var_os("ENGINE_DATA_DIR").map(PathBuf::from) else { return };
+    if !data.join("mnist/train-images-idx3-ubyte.gz").exists() {
+        eprintln!("skipped: there is no MNIST in {}", data.display());
+        return;
+    }
+    let costs = ["seed=1", "seed=2", "seed=3"].map(|seed| {
+        let desk = Desk::new();
+        let graph = concat!(env!("CARGO_MANIFEST_DIR"), "/graphs/kmeans.ron");
+        let mut command =
+            desk.command(&["run", graph, "--device", "cpu", "--report", "report.json", "--data-dir"]);
+        command.arg(&data);
+        ["dims.N=3000", "dims.K=64", seed].iter().for_each(|setting| _ = command.args(["--set", setting]));
+        let ended = Ended::from(command.output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        let report = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
+        assert_eq!(output(&report, "total"), 3000.0);
+        output(&report, "inertia")
+    });
+    let least = costs.into_iter().fold(f64::INFINITY, f64::min);
+    assert!(least <= 1.005 * 83_821.67, "{costs:?}");
 }
 
 /// No factors of that rank are nearer to the matrix than its further singular values; random ones are nearly as near.
