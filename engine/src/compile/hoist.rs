@@ -90,7 +90,9 @@ fn hoist_from(around: &mut Graph, node: &mut Node, names: &mut HashSet<Symbol>) 
     }
     *n_given += values.len();
     node.inputs.extend(values.iter().map(|value| Value { port: value.port, ..map[&value.node] }));
-    node.regions = vec![invariant.given(&values, |value| (region.name_of(value).clone(), InputKind::Data))];
+    let named: Vec<(Value, Symbol)> =
+        values.iter().map(|&value| (value, region.name_of(value).clone())).collect();
+    node.regions = vec![invariant.given(&named, InputKind::Data)];
 }
 
 /// Whether reading a value in each trip is better than computing it there.

@@ -88,24 +88,19 @@ impl<'g> Invariant<'g> {
         Work { is_slow, has_gathers, bytes_read: read.values().sum(), bytes, is_computed }
     }
 
-    /// The graph with further inputs in place of some values, behind its own inputs. Nothing reads the nodes of these values
-    /// any more. `input` is the name and the kind of the input for a value.
-    pub(super) fn given(
-        &self,
-        values: &[Value],
-        mut input: impl FnMut(Value) -> (Symbol, InputKind),
-    ) -> Graph {
+    /// The graph with further inputs of these names in place of some values, behind its own inputs. Nothing reads the nodes
+    /// of these values any more.
+    pub(super) fn given(&self, values: &[(Value, Symbol)], kind: InputKind) -> Graph {
         let mut new = Graph::new(self.graph.name.clone());
         let mut map: HashMap<Value, Value> = HashMap::new();
         let inputs: Vec<NodeId> = self.graph.inputs().map(|(id, _)| id).collect();
         for &id in &inputs {
             map.insert(Value::of(id), Value::of(new.push(self.graph.nodes[id].clone())));
         }
-        for &value in values {
-            let (name, kind) = input(value);
-            let given = new.push_input(name, kind, self.graph.ty(value).clone());
+        for (value, name) in values {
+            let given = new.push_input(name.clone(), kind, self.graph.ty(*value).clone());
             new.nodes[given].span = self.graph.nodes[value.node].span;
-            map.insert(value, Value::of(given));
+            map.insert(*value, Value::of(given));
         }
         for (id, node) in self.graph.nodes.iter().enumerate().filter(|(id, _)| !inputs.contains(id)) {
             let inputs = node.inputs.iter().map(|input| map[input]).collect();

@@ -33,21 +33,18 @@ pub(super) fn split(graph: &Graph, data: &[Symbol]) -> Option<Split> {
     }
     let outputs = graph.nodes.iter().flat_map(|node| &node.outputs);
     let mut taken: HashSet<Symbol> = outputs.map(|output| output.name.clone()).collect();
-    let names: Vec<Symbol> = values
-        .iter()
-        .map(|value| free_name(&mut taken, &format!("once.{}", graph.name_of(*value))))
-        .collect();
+    let named = values.into_iter().map(|value| {
+        let name = free_name(&mut taken, &format!("once.{}", graph.name_of(value)));
+        (value, name)
+    });
+    let named: Vec<(Value, Symbol)> = named.collect();
     let mut once =
         Graph { name: format!("{}.once", graph.name), outputs: vec![], state: vec![], ..graph.clone() };
-    for (&value, name) in values.iter().zip(&names) {
-        let input = once.push_input(name.clone(), InputKind::State, graph.ty(value).clone());
-        once.state.push(StateLink { input, next: value });
+    for (value, name) in &named {
+        let input = once.push_input(name.clone(), InputKind::State, graph.ty(*value).clone());
+        once.state.push(StateLink { input, next: *value });
     }
-    let mut named = names.into_iter();
-    let step = invariant.given(&values, |_| {
-        let name = named.next().unwrap_or_else(|| crate::bug!("a value has no name"));
-        (name, InputKind::Once)
-    });
+    let step = invariant.given(&named, InputKind::Once);
     Some(Split { once: once.pruned(), step: step.pruned() })
 }
 
