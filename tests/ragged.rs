@@ -13,15 +13,10 @@ use std::sync::Arc;
 mod offline;
 #[path = "common/present.rs"]
 mod present;
+#[path = "common/ways.rs"]
+mod ways;
 
-/// The devices, and whether they fuse.
-fn devices() -> Vec<(Arc<dyn Device>, bool)> {
-    let gpus = present::gpus().iter().map(|gpu| (Arc::clone(gpu), true));
-    [(present::cpu(1), true), (present::cpu(2), true), (present::cpu(2), false)]
-        .into_iter()
-        .chain(gpus)
-        .collect()
-}
+use ways::devices;
 
 /// The outputs of a graph of these nodes, `"name": "expression"` each, on one device.
 fn run<const N: usize>(

@@ -12,15 +12,10 @@ use std::sync::Arc;
 mod offline;
 #[path = "common/present.rs"]
 mod present;
+#[path = "common/ways.rs"]
+mod ways;
 
-/// The devices, and whether they fuse.
-fn devices() -> Vec<(Arc<dyn Device>, bool)> {
-    let gpus = present::gpus().iter().map(|gpu| (Arc::clone(gpu), true));
-    [(present::cpu(1), true), (present::cpu(2), true), (present::cpu(2), false)]
-        .into_iter()
-        .chain(gpus)
-        .collect()
-}
+use ways::devices;
 
 /// Radii that differ from query to query, 20 of them: -inf, inf, and multiples of a step.
 const RADII: &str = "where(k == 0.0, log(0.0 * k), where(k == 1.0, 1.0 / (0.0 * k), step * (k - 2.0)))";
