@@ -83,6 +83,7 @@ fn fold_ints(op: BinaryOp, a: i64, b: i64) -> Option<Literal> {
         BinaryOp::Sub => a.checked_sub(b),
         BinaryOp::Mul => a.checked_mul(b),
         BinaryOp::Div => a.checked_rem(b).filter(|&rest| rest == 0).and_then(|_| a.checked_div(b)),
+        BinaryOp::Rem => a.checked_rem(b),
         BinaryOp::Pow => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
         _ => None,
     };
@@ -95,6 +96,7 @@ fn fold_floats(op: BinaryOp, a: f64, b: f64) -> Option<Literal> {
         BinaryOp::Sub => a - b,
         BinaryOp::Mul => a * b,
         BinaryOp::Div => a / b,
+        BinaryOp::Rem => a % b,
         BinaryOp::Pow => a.powf(b),
         _ => return None,
     };

@@ -295,6 +295,15 @@ fn numbers_take_the_type_beside_them() {
     "#]],
     );
     check_nodes(
+        r#"{"y": "x * (7 % 4)", "z": "i + -7 % 4"}"#,
+        expect![[r#"
+        y.1: f32[] = .const(3.0)
+        y: f32[B, 4] = mul(x, y.1)
+        z.1: i32[] = .const(-3)
+        z: i32[B] = add(i, z.1)
+    "#]],
+    );
+    check_nodes(
         r#"{"y": "maximum(0, u) == 255"}"#,
         expect![[r#"
         y.1: u8[] = .const(0)

@@ -37,6 +37,7 @@ fn combine(op: BinaryOp, left: &Dim, right: &Dim) -> Option<Dim> {
         BinaryOp::Sub => left.minus(right),
         BinaryOp::Mul => left.times(right),
         BinaryOp::Div => left.divided_by(right),
+        BinaryOp::Rem => left.fixed()?.checked_rem(right.fixed()?).map(Dim::Fixed),
         BinaryOp::Pow => power(left, right.fixed()?),
         _ => None,
     }
@@ -53,6 +54,7 @@ fn unknown(op: BinaryOp, left: &Dim, right: &Dim) -> String {
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Pow => {
             format!("`{left} {op} {right}` is no extent: it is negative or too large")
         }
+        BinaryOp::Rem => format!("`{left} % {right}` is known of two numbers, the second of them not 0"),
         _ => format!("`{op}` makes no extent"),
     }
 }

@@ -154,6 +154,32 @@ fn a_path_into_a_function_cannot_be_declared_as_well() {
 }
 
 #[test]
+fn an_operand_that_is_left_out_names_extents_as_others_do() {
+    let text = |call: &str| {
+        format!(
+            r#"(
+                functions: {{
+                    "f": (inputs: {{"x": "[B, D]", "h": (type: "[B, K]", default: "x")}}, output: "x * K"),
+                    "g": (inputs: {{"x": "[B, D]", "h": (type: "[D]", default: "x")}}, output: "h"),
+                }},
+                inputs: {{"x": "f32[B, 4]", "h": "f32[B, 7]"}},
+                nodes: {{"y": "{call}"}},
+                stages: {{"go": Run(outputs: ["y"], dims: {{"B": 2}})}},
+            )"#
+        )
+    };
+    let read = |call: &str| {
+        let (mut sources, mut diags, mut registry) = (Sources::new(), Diagnostics::new(), ops());
+        let file = sources.add("f.ron", text(call));
+        let pipeline = load(&mut sources, file, &mut registry, &[], &[], &mut diags);
+        pipeline.map_or_else(|| diags.render(&sources, Look::Plain), |pipeline| pipeline.graph.to_string())
+    };
+    assert!(read("f(x)").contains("y.1: f32[] = .const(4.0)"));
+    assert!(read("f(x, h)").contains("y.1: f32[] = .const(7.0)"));
+    assert!(read("g(x)").contains("error[E0104]: `h` has 1 axis, not 2"));
+}
+
+#[test]
 fn faulty_functions() {
     check_faults(
         r#"(
@@ -199,7 +225,7 @@ fn faulty_functions() {
             5 │         "h": (inputs: ["x", "2"], attrs: {"k": None}, nodes: {"a": "x + y"}, output: "a + b"),
               │                                                ^^^^
               │
-              = help: numbers, truth values, strings, element types and lists of extents are settings; `Int`, `Float`, `Bool` and `Str` are settings without a default
+              = help: numbers, truth values, strings, element types, lists of extents and `Choice("a", "b")` are settings; `Int`, `Float`, `Bool` and `Str` have no default
 
             error[E0101]: nothing is called `y` in this function
               ┌─ mnist.ron:6:43

@@ -311,7 +311,7 @@ impl Function {
         let mut diags = Diagnostics::new();
         let mut writer = Writer { function: self, builder, written, around, names, diags: &mut diags };
         writer.extents();
-        writer.omitted(inputs.len());
+        writer.omitted(inputs.len())?;
         writer.params();
         writer.layers();
         self.nodes.iter().for_each(|node| writer.node(node));
@@ -373,14 +373,18 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The values of operands that the call leaves out.
-    fn omitted(&mut self, n_given: usize) {
-        for input in self.function.inputs.iter().skip(n_given) {
+    /// The values of operands that the call leaves out. Their patterns give names to extents, too.
+    fn omitted(&mut self, n_given: usize) -> Result<(), TypeIssue> {
+        for (at, input) in self.function.inputs.iter().enumerate().skip(n_given) {
             let Some(default) = &input.default else { continue };
-            let path = self.path(&input.name);
-            let value = self.typing(|typing| typing.define(&path, default));
+            let value = self.defined(&input.name, default);
+            if let (Some(value), Some(pattern)) = (value, &input.pattern) {
+                let ty = self.builder.ty(value).clone();
+                bind_operand((at, &input.name), pattern, &ty, &mut self.names, &self.function.dims)?;
+            }
             self.names.insert(input.name.clone(), value.map_or(Meaning::Faulty, Meaning::Value));
         }
+        Ok(())
     }
 
     /// Makes the parameters, or finds those that an earlier call of the layer has made.
@@ -436,17 +440,9 @@ impl Writer<'_, '_> {
         if node.no_fuse && mark.is_none() {
             self.builder.set_no_fuse(Some(path.clone()));
         }
-        // The path of a node with the name of a result is that of the result.
-        let is_result = self.function.outputs.iter().any(|(result, _)| **result == *node.name);
         let first = self.builder.graph.nodes.len();
-        let value = self.typing(|typing| {
-            let value = match is_result {
-                true => typing.value(&path, &node.expr),
-                false => typing.define(&path, &node.expr),
-            };
-            typing.keep_precision(first, node.full_precision);
-            value
-        });
+        let value = self.defined(&node.name, &node.expr);
+        self.typing(|typing| typing.keep_precision(first, node.full_precision));
         if let (Some(value), Some(ty)) = (value, &node.ty) {
             let known = Constants { names: &self.names, dims: &self.function.dims };
             if let Some(declared) = resolve(ty, known, self.diags) {
@@ -456,6 +452,16 @@ impl Writer<'_, '_> {
         }
         self.names.insert(node.name.clone(), value.map_or(Meaning::Faulty, Meaning::Value));
         self.builder.set_no_fuse(mark);
+    }
+
+    /// The value of an expression under a name of the function. The path of a result's name is that of the result.
+    fn defined(&mut self, name: &str, expr: &Expr) -> Option<Value> {
+        let path = self.path(name);
+        let is_result = self.function.outputs.iter().any(|(result, _)| result == name);
+        self.typing(|typing| match is_result {
+            true => typing.value(&path, expr),
+            false => typing.define(&path, expr),
+        })
     }
 
     fn output(&mut self, expr: &Expr) -> Option<Value> {
