@@ -18,7 +18,9 @@ mod print;
 mod token;
 mod tree;
 
-pub use tree::{BinaryOp, Expr, ExprKind, MAX_LEVELS, Statement, TypeExpr, TypePattern, UnaryOp};
+pub use tree::{
+    ALL_RESULTS, BinaryOp, Expr, ExprKind, MAX_LEVELS, Statement, TypeExpr, TypePattern, UnaryOp,
+};
 
 use super::Text;
 use super::lex::shorten;
@@ -230,12 +232,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `f(x).port`
+    /// `f(x).port`, and `t.*` for all results
     fn postfix(&mut self) -> Option<Expr> {
         let mut base = self.primary()?;
         while self.eat(".") {
             let port = match self.peek() {
-                Kind::Name | Kind::Int(_) => Spanned::new(self.here(), self.written().to_owned()),
+                Kind::Name | Kind::Int(_) | Kind::Symbol(ALL_RESULTS) => {
+                    Spanned::new(self.here(), self.written().to_owned())
+                }
                 _ => return self.unexpected("the name of a result"),
             };
             self.at += 1;

@@ -7,7 +7,7 @@ use super::op_names::is_when;
 
 use crate::diag::Span;
 use crate::ir::{Attr, Dim, Literal, read_extent};
-use crate::text::expr::{Expr, ExprKind};
+use crate::text::expr::{BinaryOp, Expr, ExprKind};
 
 /// The names that stand for constants.
 #[derive(Clone, Copy)]
@@ -35,6 +35,14 @@ impl<'a> Constants<'a> {
             ExprKind::Int(n) => Some(Literal::Int(*n)),
             ExprKind::Float(x) => Some(Literal::Float(*x)),
             ExprKind::Unary(op, x) => fold_unary(*op, self.literal(x)?),
+            ExprKind::Binary { op, left, right } if self.is_words(left, right) => {
+                let is_equal = self.word(left)? == self.word(right)?;
+                match op.value {
+                    BinaryOp::Eq => Some(Literal::Bool(is_equal)),
+                    BinaryOp::Ne => Some(Literal::Bool(!is_equal)),
+                    _ => None,
+                }
+            }
             ExprKind::Binary { op, left, right } => {
                 let (left, right) = (self.literal(left)?, self.literal(right)?);
                 fold_binary(op.value, left, right).filter(|folded| is_sound([left, right], *folded))
@@ -76,6 +84,14 @@ impl<'a> Constants<'a> {
             (ExprKind::Str(word) | ExprKind::Name(word), None) => Some(word.clone()),
             _ => None,
         }
+    }
+
+    /// Whether both sides are strings, or settings that are.
+    fn is_words(self, left: &Expr, right: &Expr) -> bool {
+        [left, right].into_iter().all(|side| match (&side.kind, self.setting(side)) {
+            (ExprKind::Str(_), _) => true,
+            (_, setting) => matches!(setting, Some(Attr::Str(_))),
+        })
     }
 
     /// An extent. Unknown names stay open.

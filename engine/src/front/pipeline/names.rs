@@ -20,5 +20,15 @@ pub(super) enum Meaning {
     Faulty,
 }
 
+impl Meaning {
+    /// The tensor, if it is one.
+    pub(super) fn value(&self) -> Option<Value> {
+        match self {
+            Meaning::Value(value) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
 /// Names in scope, in order of definition.
 pub(super) type Names = IndexMap<Symbol, Meaning>;

@@ -96,6 +96,7 @@ mod tests {
             "x / 255.0",
             "f(a, [1, -2], axis=-1, mode=\"row\", shape=[B, _])",
             "topk(x, k=3).indices",
+            "f(x, t.*)",
             "x + -1e-5",
             "where(m, inf, -inf)",
         ] {

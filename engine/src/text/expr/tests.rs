@@ -93,6 +93,7 @@ fn names_numbers_lists_and_calls() {
         ("f()", "(f)"),
         ("f(a == b, n=[])", "(f (== a b) n=[])"),
         ("topk(x, k=3).indices + y", "(+ (topk x k=3).indices y)"),
+        ("f(x, t.*, g(y).*)", "(f x t.* (g y).*)"),
         ("topk(x).0 + y", "(+ (topk x).0 y)"),
         (r#"f(s="a\"b\u{e9}", t='"')"#, r#"(f s="a\"bé" t="\"")"#),
         ("a # a remark\n + b", "(+ a b)"),

@@ -3,6 +3,9 @@
 use crate::diag::{Span, Spanned};
 use std::fmt;
 
+/// The port that stands for all results, as operands of a call.
+pub const ALL_RESULTS: &str = "*";
+
 /// How many levels of sub-expressions an expression may have.
 pub const MAX_LEVELS: usize = 200;
 
@@ -52,7 +55,8 @@ pub enum ExprKind {
         /// Right operand.
         right: Box<Expr>,
     },
-    /// `topk(x, k=3).indices`: one of several results. For a plain name on the left see [`ExprKind::Name`].
+    /// `topk(x, k=3).indices`: one of several results. For a plain name on the left see [`ExprKind::Name`]. `t.*` stands for
+    /// all of them.
     Port {
         /// What has several results.
         base: Box<Expr>,

@@ -152,13 +152,16 @@ fn read_named_exprs(value: &Ron, what: &str, diags: &mut Diagnostics) -> Vec<(Sp
 fn read_settings(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<AttrSpec> {
     let written = entries(value, "`attrs`", diags).unwrap_or_default();
     let read = |(name, value): (Spanned<&str>, &Ron)| {
-        let (kind, default) = match (required_kind(value), setting_of(value, dims)) {
+        let (kind, default) = match (
+            required_kind(value),
+            setting_of(value, dims).or_else(|| choice_of(value)),
+        ) {
             (Some(kind), _) => (kind, None),
             (None, Some((kind, default))) => (kind, Some(default)),
             (None, None) => {
                 diags.error(Code::E0401, value.span, format!("`{}` needs a default value", name.value)).help(
-                    "numbers, truth values, strings, element types and lists of extents are settings; \
-                         `Int`, `Float`, `Bool` and `Str` are settings without a default",
+                    "numbers, truth values, strings, element types, lists of extents and \
+                         `Choice(\"a\", \"b\")` are settings; `Int`, `Float`, `Bool` and `Str` have no default",
                 );
                 return None;
             }
@@ -191,6 +194,21 @@ fn setting_of(value: &Ron, dims: &Dims) -> Option<(AttrKind, Attr)> {
         RonKind::List(items) => list_of(items, dims),
         _ => None,
     }
+}
+
+/// `Choice("l2", "ip")`: one of some words, by default the first.
+fn choice_of(value: &Ron) -> Option<(AttrKind, Attr)> {
+    let RonKind::Tuple { name: Some(name), items } = &value.kind else { return None };
+    let words: Option<Vec<String>> = items
+        .iter()
+        .map(|item| match &item.kind {
+            RonKind::Str(text) => Some(text.value.clone()),
+            _ => None,
+        })
+        .collect();
+    let words = words.filter(|words| name.value == "Choice" && !words.is_empty())?;
+    let default = Attr::Str(words[0].as_str().into());
+    Some((AttrKind::Choice(words), default))
 }
 
 fn list_of(items: &[Ron], dims: &Dims) -> Option<(AttrKind, Attr)> {

@@ -33,6 +33,9 @@ pub struct StageReader<'a> {
     pub(super) diags: &'a mut Diagnostics,
 }
 
+/// The end of a path that stands for all that lie below it.
+const GROUP: &str = ".*";
+
 /// A name in a report and the node behind it.
 pub(super) type Named = (Symbol, Symbol);
 
@@ -175,6 +178,10 @@ impl StageReader<'_> {
 
     pub(super) fn value(&mut self, value: &Ron) -> Option<Value> {
         let word = value.word("the name of a node", self.diags)?;
+        self.value_at(word)
+    }
+
+    fn value_at(&mut self, word: Spanned<&str>) -> Option<Value> {
         let found = self.find(word.value);
         if found.is_none() && !matches!(self.scope.names.get(word.value), Some(Meaning::Faulty)) {
             self.unknown_node(&word);
@@ -302,21 +309,47 @@ impl StageReader<'_> {
 
     /// As [`StageReader::state`]; beside an optimizer, of states alone.
     pub(super) fn links(&mut self, value: &Ron, what: &str, beside_optimizer: bool) -> Option<Vec<Named>> {
-        self.each(value, what, |reader, name, value| {
-            let mut params = reader.pipeline.params.iter();
-            let is_param = params.any(|param| *param.name == *name.value && param.kind == InputKind::Param);
-            if beside_optimizer && is_param {
-                let message =
-                    format!("`{}` is no state, so it cannot be updated beside an optimizer", name.value);
-                let help = "declare it with `state: true`, or leave it out of `state`";
-                reader.error(Code::E0206, name.span, message, help);
-                return None;
-            }
-            reader.link(&name, value)
-        })
+        let links = self.each(value, what, |reader, name, value| {
+            let next = value.word("the name of a node", reader.diags)?;
+            let owners = name.value.strip_suffix(GROUP).zip(next.value.strip_suffix(GROUP));
+            let pairs = match owners {
+                Some((owner, next_owner)) => reader.members(name, owner, next_owner)?,
+                None => vec![(name.value.to_owned(), next.value.to_owned())],
+            };
+            let links = pairs.iter().map(|(param, node)| {
+                let (param, node) =
+                    (Spanned::new(name.span, param.as_str()), Spanned::new(next.span, node.as_str()));
+                reader.link(&param, node, beside_optimizer)
+            });
+            links.collect::<Vec<_>>().into_iter().collect::<Option<Vec<Named>>>()
+        })?;
+        Some(links.into_iter().flatten().collect())
     }
 
-    fn link(&mut self, name: &Spanned<&str>, value: &Ron) -> Option<Named> {
+    /// The parameters below a path, each with the path of that name below another: `"memory.*": "built.*"`.
+    fn members(&mut self, group: Spanned<&str>, owner: &str, other: &str) -> Option<Vec<(String, String)>> {
+        if matches!(self.scope.names.get(other), Some(Meaning::Faulty)) {
+            return None;
+        }
+        let params = self.pipeline.params.iter().filter_map(|param| {
+            let member = param.name.strip_prefix(owner)?.strip_prefix('.')?;
+            Some((param.name.to_string(), format!("{other}.{member}")))
+        });
+        let members: Vec<_> = params.collect();
+        if members.is_empty() {
+            let message = format!("no parameter lies below `{owner}`");
+            self.error(
+                Code::E0206,
+                group.span,
+                message,
+                "`memory.*` stands for all parameters of a layer `memory`",
+            );
+            return None;
+        }
+        Some(members)
+    }
+
+    fn link(&mut self, name: &Spanned<&str>, node: Spanned<&str>, beside_optimizer: bool) -> Option<Named> {
         let Some(param) = self.pipeline.params.iter().find(|param| &*param.name == name.value) else {
             if !matches!(self.scope.names.get(name.value), Some(Meaning::Faulty)) {
                 let known: Vec<&str> = self.pipeline.params.iter().map(|param| &*param.name).collect();
@@ -326,11 +359,22 @@ impl StageReader<'_> {
             }
             return None;
         };
-        let next = self.value(value)?;
+        if beside_optimizer && param.kind == InputKind::Param {
+            let message =
+                format!("`{}` is no state, so it cannot be updated beside an optimizer", name.value);
+            self.error(
+                Code::E0206,
+                name.span,
+                message,
+                "declare it with `state: true`, or leave it out of `state`",
+            );
+            return None;
+        }
+        let next = self.value_at(node)?;
         let ty = self.pipeline.graph.ty(next);
         if *ty != param.ty {
             let message = format!("`{}` is {}, its next value is {ty}", param.name, param.ty);
-            self.diags.error(Code::E0206, value.span, message).help("state keeps its type");
+            self.diags.error(Code::E0206, node.span, message).help("state keeps its type");
             return None;
         }
         self.written.insert(param.name.clone());
@@ -347,6 +391,7 @@ impl StageReader<'_> {
         for (name, meaning) in &self.scope.names {
             if let (Meaning::Value(value), Some(&span)) = (meaning, self.scope.places.get(name))
                 && !used[value.node]
+                && !self.uses_a_result(name, &used)
             {
                 let (message, help) = match self.written.contains(name) {
                     true => (
@@ -358,5 +403,12 @@ impl StageReader<'_> {
                 self.diags.warning(Code::E0303, span, message).help(help);
             }
         }
+    }
+
+    /// Whether a result of the function that a node calls is used.
+    fn uses_a_result(&self, name: &Symbol, used: &[bool]) -> bool {
+        let call = self.pipeline.calls.iter().find(|call| call.path == *name);
+        let results = call.map_or(&[][..], |call| &call.results);
+        results.iter().any(|result| self.pipeline.graph.find(result).is_some_and(|value| used[value.node]))
     }
 }

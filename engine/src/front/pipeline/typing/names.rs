@@ -5,7 +5,7 @@ use super::super::nodes::split_owner;
 use super::state::{Naming, Operand, Typing};
 use crate::diag::{Code, Span, Spanned, nearest};
 use crate::ir::{Attr, Literal, NodeId, NodeOp, Value};
-use crate::text::expr::{Expr, ExprKind};
+use crate::text::expr::{ALL_RESULTS, Expr, ExprKind};
 
 impl Typing<'_, '_> {
     pub(super) fn named(&mut self, path: &str, span: Span) -> Option<Operand> {
@@ -119,6 +119,49 @@ impl Typing<'_, '_> {
         found
     }
 
+    /// `t.*`: all results of a node, all parameters of a layer, or all names below `t`, in the order of their definition.
+    pub(super) fn group(&mut self, owner: &Expr) -> Option<Vec<Operand>> {
+        if let ExprKind::Call { callee, args, named } = &owner.kind {
+            let results = self.call(callee, args, named, owner.span, None)?;
+            return Some(results.into_iter().map(Operand::Value).collect());
+        }
+        let ExprKind::Name(path) = &owner.kind else {
+            return self.no_tensor(owner.span, "a group of an expression").map(|operand| vec![operand]);
+        };
+        let below = format!("{path}.");
+        let values = match self.names.get(path.as_str()) {
+            Some(Meaning::Faulty) => return None,
+            Some(Meaning::Value(value)) => self.results_of(*value),
+            Some(Meaning::Layer(layer)) => {
+                let below = format!("{}.", layer.owner);
+                let params = self.written.params.iter().filter(|(path, _)| path.starts_with(&below));
+                params.map(|(_, (_, value))| *value).collect()
+            }
+            _ => {
+                let members = self.names.iter().filter(|(name, _)| name.starts_with(&below));
+                members.filter_map(|(_, meaning)| meaning.value()).collect()
+            }
+        };
+        if values.is_empty() {
+            self.diags.error(Code::E0101, owner.span, format!("`{path}.*` stands for nothing")).help(
+                "it stands for all results of a node, or for all parameters of a layer that a node calls",
+            );
+            return None;
+        }
+        Some(values.into_iter().map(Operand::Value).collect())
+    }
+
+    /// All results of the node or of the call of a function behind a value.
+    fn results_of(&self, value: Value) -> Vec<Value> {
+        match self.written.calls.get(self.builder.graph.name_of(value)) {
+            Some(called) => called.results.clone(),
+            None => {
+                let n_results = self.builder.graph.node(value.node).outputs.len();
+                (0..n_results).map(|port| Value { port, ..value }).collect()
+            }
+        }
+    }
+
     /// `topk(x, k=3).indices`: the name is for that result.
     pub(super) fn port_of_call(
         &mut self,
@@ -126,6 +169,11 @@ impl Typing<'_, '_> {
         port: &Spanned<String>,
         naming: Option<Naming>,
     ) -> Option<Value> {
+        if **port == *ALL_RESULTS {
+            let message = "`.*` stands for several tensors";
+            self.diags.error(Code::E0113, port.span, message).help("it is an operand of a call: `f(x, t.*)`");
+            return None;
+        }
         let ExprKind::Call { callee, args, named } = &base.kind else {
             self.diags
                 .error(Code::E0113, port.span, format!("`.{}` asks for one of several results", port.value))

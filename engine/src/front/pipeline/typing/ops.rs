@@ -8,7 +8,7 @@ use super::state::{FunctionCall, Naming, Operand, Typing};
 use crate::diag::{Span, Spanned};
 use crate::ir::{Attrs, Call, DType, Literal, NodeOp, Output, Symbol, Type, Value};
 use crate::op::{OpForm, TypeIssue, TypeRule};
-use crate::text::expr::Expr;
+use crate::text::expr::{ALL_RESULTS, Expr, ExprKind};
 use std::sync::Arc;
 
 impl Typing<'_, '_> {
@@ -34,9 +34,18 @@ impl Typing<'_, '_> {
     }
 
     pub(super) fn operands(&mut self, args: &[Expr]) -> Option<Vec<Spanned<Operand>>> {
-        let operands: Vec<_> = args.iter().map(|arg| (arg.span, self.eval(arg, None))).collect();
-        operands.into_iter().map(|(span, operand)| Some(Spanned::new(span, operand?))).collect()
+        let mut operands = vec![];
+        for arg in args {
+            let values = match &arg.kind {
+                ExprKind::Port { base, port } if **port == *ALL_RESULTS => self.group(base),
+                _ => self.eval(arg, None).map(|operand| vec![operand]),
+            };
+            operands.push(values.map(|values| values.into_iter().map(|value| Spanned::new(arg.span, value))));
+        }
+        // All operands are typed before a faulty one ends the call, so that the errors of all are reported.
+        Some(operands.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
     }
+
     pub(super) fn form(&mut self, name: Spanned<&str>) -> Option<Arc<OpForm>> {
         let form = self.builder.registry().op(name.value);
         if form.is_none() && !self.faulty_ops.contains(name.value) {
