@@ -1,7 +1,7 @@
 //! The pages of the error codes.
 
 /// Codes and pages, in the order of the codes.
-pub(crate) const ERRORS: [(&str, &str); 72] = [
+pub(crate) const ERRORS: [(&str, &str); 73] = [
     ("E0001", include_str!("../docs/errors/E0001.md")),
     ("E0002", include_str!("../docs/errors/E0002.md")),
     ("E0003", include_str!("../docs/errors/E0003.md")),
@@ -74,6 +74,7 @@ pub(crate) const ERRORS: [(&str, &str); 72] = [
     ("E0611", include_str!("../docs/errors/E0611.md")),
     ("E0612", include_str!("../docs/errors/E0612.md")),
     ("E0613", include_str!("../docs/errors/E0613.md")),
+    ("E0614", include_str!("../docs/errors/E0614.md")),
 ];
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ mod present;
 mod random;
 #[path = "stages/repeat.rs"]
 mod repeat;
+#[path = "stages/requirements.rs"]
+mod requirements;
 #[path = "stages/residuals.rs"]
 mod residuals;
 #[path = "stages/shipped.rs"]

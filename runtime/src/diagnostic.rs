@@ -242,6 +242,7 @@ impl Coded for RunError {
             RunError::Assertion { requirement: Requirement::Divisor, .. } => Some(Code::E0605),
             RunError::Assertion { requirement: Requirement::Capacity { .. }, .. } => Some(Code::E0612),
             RunError::Assertion { requirement: Requirement::Distance, .. } => Some(Code::E0613),
+            RunError::Assertion { requirement: Requirement::Condition, .. } => Some(Code::E0614),
             RunError::Device(error) => error.code(),
             RunError::Unbound(_) | RunError::Cancelled => None,
         }
@@ -262,6 +263,9 @@ impl Coded for RunError {
                 "check the unit: a radius is a distance or, with squared distances, its square; neither is negative"
                     .to_string(),
             ),
+            RunError::Assertion { requirement: Requirement::Condition, .. } => {
+                Some("the graph requires this; nothing was written in this step".to_string())
+            }
             RunError::Device(error) => error.help(),
             RunError::Unbound(_) | RunError::Cancelled => None,
         }

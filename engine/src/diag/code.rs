@@ -109,6 +109,7 @@ codes! {
     E0611 "a metric is not finite"
     E0612 "there is no room for the results"
     E0613 "a distance is negative"
+    E0614 "a requirement does not hold"
 }
 
 impl fmt::Display for Code {

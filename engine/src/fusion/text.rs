@@ -96,6 +96,9 @@ impl fmt::Display for OpText<'_> {
             FusedOp::Check { value, requirement: Requirement::Distance, .. } => {
                 write!(f, "distance(%{value})")
             }
+            FusedOp::Check { value, requirement: Requirement::Condition, .. } => {
+                write!(f, "condition(%{value})")
+            }
             FusedOp::Reduce { monoid, value } => write!(f, "reduce_{}(%{value})", monoid.name()),
             FusedOp::Accumulator => f.write_str("accumulator"),
             FusedOp::SecondAccumulator => f.write_str("second accumulator"),

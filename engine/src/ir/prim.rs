@@ -64,6 +64,8 @@ pub enum Requirement {
     },
     /// The sign of a distance, or of its square, is not negative.
     Distance,
+    /// A condition of the graph's author holds: it is not 0.
+    Condition,
 }
 
 impl Requirement {
@@ -71,7 +73,7 @@ impl Requirement {
     pub const fn holds(self, value: i64) -> bool {
         match self {
             Requirement::Index { bound } => value >= 0 && (value as u64) < bound as u64,
-            Requirement::Divisor => value != 0,
+            Requirement::Divisor | Requirement::Condition => value != 0,
             Requirement::Capacity { room } => value >= 0 && value as u64 <= room as u64,
             Requirement::Distance => value >= 0,
         }
@@ -81,7 +83,7 @@ impl Requirement {
     pub const fn fallback(self) -> i64 {
         match self {
             Requirement::Index { .. } | Requirement::Capacity { .. } | Requirement::Distance => 0,
-            Requirement::Divisor => 1,
+            Requirement::Divisor | Requirement::Condition => 1,
         }
     }
 
@@ -97,6 +99,7 @@ impl Requirement {
                 format!("it needs room for {needed} results and has room for {room}")
             }
             Requirement::Distance => format!("the distance at position {position} is negative"),
+            Requirement::Condition => format!("the condition at position {position} does not hold"),
         }
     }
 }

@@ -13,6 +13,7 @@ mod matmul;
 mod permute;
 mod repeat;
 mod repeat_interleave;
+mod require;
 mod reshape;
 mod ring;
 mod slice;
@@ -31,6 +32,7 @@ pub use matmul::{matmul, mm};
 pub use permute::{permute, transpose};
 pub use repeat::{meshgrid, repeat, roll, tile};
 pub use repeat_interleave::repeat_interleave;
+pub use require::require;
 pub use reshape::{flatten, reshape};
 pub use ring::ring_push;
 pub use slice::{select, slice};
@@ -74,6 +76,7 @@ impl Plugin for Tensor {
             concat(),
             stack(),
             ring_push(),
+            require(),
             matmul(),
             mm(),
             gemm(),

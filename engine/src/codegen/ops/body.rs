@@ -328,7 +328,7 @@ impl BodyCode<'_> {
 fn violates(code: &mut Code, value: Variable, requirement: Requirement) -> Variable {
     let zero = code.int(value.elem_type(), 0);
     match requirement {
-        Requirement::Divisor => code.cmp(Comparison::Equal, value, zero),
+        Requirement::Divisor | Requirement::Condition => code.cmp(Comparison::Equal, value, zero),
         Requirement::Distance => code.less(value, zero),
         Requirement::Index { .. } | Requirement::Capacity { .. } => {
             let above = is_at_least(code, value, bound(requirement));
@@ -348,7 +348,7 @@ fn bound(requirement: Requirement) -> usize {
     match requirement {
         Requirement::Index { bound } => bound,
         Requirement::Capacity { room } => room.saturating_add(1),
-        Requirement::Divisor | Requirement::Distance => usize::MAX,
+        Requirement::Divisor | Requirement::Distance | Requirement::Condition => usize::MAX,
     }
 }
 

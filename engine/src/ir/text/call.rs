@@ -241,6 +241,7 @@ fn indexing(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
         "nonzero" => NodeOp::Check(Requirement::Divisor),
         "capacity" => NodeOp::Check(Requirement::Capacity { room: args.count("room")? }),
         "distance" => NodeOp::Check(Requirement::Distance),
+        "condition" => NodeOp::Check(Requirement::Condition),
         "gather" => {
             let (axis, batch) = args.axis_and_batch()?;
             NodeOp::Gather { axis, batch }

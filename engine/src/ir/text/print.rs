@@ -95,6 +95,7 @@ fn op_name(op: &NodeOp) -> String {
         NodeOp::Check(Requirement::Divisor) => ".nonzero".into(),
         NodeOp::Check(Requirement::Capacity { .. }) => ".capacity".into(),
         NodeOp::Check(Requirement::Distance) => ".distance".into(),
+        NodeOp::Check(Requirement::Condition) => ".condition".into(),
         NodeOp::View(View::Reshape) => ".reshape".into(),
         NodeOp::View(View::Permute { .. }) => ".permute".into(),
         NodeOp::View(View::Broadcast { .. }) => ".broadcast".into(),
@@ -150,7 +151,7 @@ fn settings(op: &NodeOp) -> Vec<String> {
             ];
             all.into_iter().flatten().collect()
         }
-        NodeOp::Check(Requirement::Divisor | Requirement::Distance)
+        NodeOp::Check(Requirement::Divisor | Requirement::Distance | Requirement::Condition)
         | NodeOp::Input(_)
         | NodeOp::Map(_)
         | NodeOp::Cond => vec![],
