@@ -7,6 +7,8 @@ use engine::runtime::device::Device;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+#[path = "search/heads.rs"]
+mod heads;
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "common/present.rs"]
@@ -24,6 +26,8 @@ struct Case {
     formulas: [&'static str; 2],
     /// The call, over `q` and `x`.
     call: &'static str,
+    /// Other nodes that the call needs.
+    nodes: &'static str,
 }
 
 /// Values by query, k each.
@@ -31,6 +35,7 @@ struct Found {
     ids: Vec<f64>,
     distances: Vec<f64>,
     certified: Vec<f64>,
+    scanned: Vec<f64>,
     /// The distances of these rows, in double precision.
     exact: Vec<f64>,
     /// The least distances of all, in double precision, and their rows.
@@ -41,7 +46,7 @@ impl Case {
     fn run(&self, (device, fuse): (Arc<dyn Device>, bool)) -> Found {
         let [m, n, d] = self.sizes;
         let [q, x] = self.formulas;
-        let (call, k) = (self.call, self.k());
+        let (call, nodes, k) = (self.call, self.nodes, self.k());
         let wide = if device.model().has_f64 { "f64" } else { "f32" };
         let (qs, xs) = (
             format!("reshape(cast(q, dtype={wide}), shape=[M, 1, D])"),
@@ -61,6 +66,7 @@ impl Case {
                     "i": "reshape(arange(stop=N), shape=[N, 1])",
                     "q": "{q}",
                     "x": "{x}",
+                    {nodes}
                     "found": "{call}",
                     "qs": "{qs}",
                     "xs": "{xs}",
@@ -70,7 +76,7 @@ impl Case {
                     "exact": "gather(all, found.indices, axis=1)",
                 }},
                 stages: {{"go": Run(outputs: [
-                    "found", "found.indices", "found.certified", "truth", "truth.indices", "exact",
+                    "found", "found.indices", "found.certified", "found.scanned", "truth", "truth.indices", "exact",
                 ])}},
             )"#
         );
@@ -81,6 +87,7 @@ impl Case {
             ids: output("found.indices"),
             distances: output("found"),
             certified: output("found.certified"),
+            scanned: output("found.scanned"),
             exact: output("exact"),
             truth: [output("truth"), output("truth.indices")],
         }
@@ -130,13 +137,13 @@ fn the_nearest_of_scattered_rows_are_found() {
         "nearest(q, x, k=10, coarse=\\\"bf16\\\")",
         "nearest(q, x, k=10, margin=0, coarse=\\\"bf16\\\")",
     ] {
-        Case { sizes: [37, 5003, 24], formulas: ["a", "b"], call }.check(false);
+        Case { sizes: [37, 5003, 24], formulas: ["a", "b"], call, nodes: "" }.check(false);
     }
 }
 
 #[test]
 fn most_of_scattered_rows_are_certain_after_one_pass() {
-    let case = Case { sizes: [100, 5000, 24], formulas: ["a", "b"], call: "nearest(q, x, k=10)" };
+    let case = Case { sizes: [100, 5000, 24], formulas: ["a", "b"], call: "nearest(q, x, k=10)", nodes: "" };
     for device in devices() {
         let certified = case.run(device).certified;
         assert!(certified.iter().sum::<f64>() > 90.0, "{certified:?}");
@@ -147,7 +154,7 @@ fn most_of_scattered_rows_are_certain_after_one_pass() {
 fn rows_far_from_the_origin_are_never_confused() {
     // Products of such rows cancel: their scores say nothing about their order, and no query is certain at first.
     let formulas = ["10000.0 + 0.01 * a", "10000.0 + 0.01 * b"];
-    let case = Case { sizes: [5, 3000, 16], formulas, call: "nearest(q, x, k=7)" };
+    let case = Case { sizes: [5, 3000, 16], formulas, call: "nearest(q, x, k=7)", nodes: "" };
     case.check(false);
     for device in devices() {
         assert_eq!(case.run(device).certified, [0.0; 5]);
@@ -160,11 +167,16 @@ fn equal_distances_are_ordered_by_row() {
     for call in
         ["nearest(q, x, k=20)", "nearest(q, x, k=20, metric=\\\"ip\\\")", "nearest(q, x, k=3, margin=0)"]
     {
-        Case { sizes: [33, 4000, 3], formulas, call }.check(true);
+        Case { sizes: [33, 4000, 3], formulas, call, nodes: "" }.check(true);
     }
     // All rows are equal.
-    Case { sizes: [3, 2000, 3], formulas: ["round(a)", "0.0 * b + 1.0"], call: "nearest(q, x, k=5)" }
-        .check(true);
+    Case {
+        sizes: [3, 2000, 3],
+        formulas: ["round(a)", "0.0 * b + 1.0"],
+        call: "nearest(q, x, k=5)",
+        nodes: "",
+    }
+    .check(true);
 }
 
 #[test]
@@ -176,23 +188,23 @@ fn rows_of_nan_and_of_zeros_hide_no_others() {
         "nearest(q, x, k=9, metric=\\\"ip\\\")",
         "nearest(q, x, k=9, coarse=\\\"bf16\\\")",
     ] {
-        Case { sizes: [9, 3001, 4], formulas: ["round(4.0 * a)", with_nan], call }.check(true);
+        Case { sizes: [9, 3001, 4], formulas: ["round(4.0 * a)", with_nan], call, nodes: "" }.check(true);
     }
     for call in ["nearest(q, x, k=9)", "nearest(q, x, k=9, metric=\\\"cosine\\\")"] {
-        Case { sizes: [9, 3001, 4], formulas: ["a", with_zeros], call }.check(false);
+        Case { sizes: [9, 3001, 4], formulas: ["a", with_zeros], call, nodes: "" }.check(false);
     }
 }
 
 #[test]
 fn halves_are_searched_without_rounding() {
     let formulas = ["cast(a, dtype=bf16)", "cast(b, dtype=bf16)"];
-    Case { sizes: [21, 3000, 40], formulas, call: "nearest(q, x, k=6)" }.check(false);
+    Case { sizes: [21, 3000, 40], formulas, call: "nearest(q, x, k=6)", nodes: "" }.check(false);
 }
 
 #[test]
 fn uncertain_rows_are_told_where_they_are_not_searched_again() {
     let formulas = ["10000.0 + 0.01 * a", "10000.0 + 0.01 * b"];
-    let case = Case { sizes: [5, 3000, 16], formulas, call: "nearest(q, x, k=7, exact=false)" };
+    let case = Case { sizes: [5, 3000, 16], formulas, call: "nearest(q, x, k=7, exact=false)", nodes: "" };
     for device in devices() {
         assert_eq!(case.run(device).certified, [0.0; 5]);
     }
@@ -200,7 +212,7 @@ fn uncertain_rows_are_told_where_they_are_not_searched_again() {
 
 /// The first pass alone, of a thousand queries in each case: how many are certain, and how many of these lack a row that is
 /// nearer than what they found.
-fn certain_and_wrong(d: usize, formulas: [&str; 2], settings: &str) -> [f64; 2] {
+fn certain_and_wrong(d: usize, formulas: [&str; 2], nodes: &str, settings: &str) -> [f64; 2] {
     let [q, x] = formulas;
     let is_inner = settings.contains("ip");
     let all = if is_inner {
@@ -221,7 +233,8 @@ fn certain_and_wrong(d: usize, formulas: [&str; 2], settings: &str) -> [f64; 2] 
                 "b": "normal(shape=[N, D])",
                 "q": "{q}",
                 "x": "{x}",
-                "found": "nearest(q, x, k=3, exact=false, {settings})",
+                {nodes}
+                "found": "nearest(q, x, {settings}, k=3, exact=false)",
                 "all": "{all}",
                 "truth": "topk(all, k=3, largest=false)",
                 "lost": "amax(gather(all, found.indices, axis=1) - truth, axis=1)",
@@ -245,7 +258,7 @@ fn no_wrong_result_is_certain() {
         for metric in ["l2", "ip"] {
             for settings in ["margin=0", "margin=0, coarse=\\\"bf16\\\"", "margin=2, coarse=\\\"bf16\\\""] {
                 let settings = format!("metric=\\\"{metric}\\\", {settings}");
-                let [certain, wrong] = certain_and_wrong(d, formulas, &settings);
+                let [certain, wrong] = certain_and_wrong(d, formulas, "", &settings);
                 assert_eq!(wrong, 0.0, "{settings} of {formulas:?}, {d} numbers each");
                 n_certain += certain;
             }

@@ -61,7 +61,7 @@ impl Default for Options {
 impl Options {
     /// What expansions know of the device.
     fn target(&self) -> Target {
-        let DeviceModel { library, has_warpgroup_products, kernels, .. } = self.device;
+        let DeviceModel { library, has_warpgroup_products, kernels, has_f64, .. } = self.device;
         let folds_any = kernels.row_folds == RowFolds::Any;
         Target {
             matmul: self.matmul,
@@ -70,6 +70,8 @@ impl Options {
             folds_columns: folds_any,
             folds_columns_in_tf32: folds_any || has_warpgroup_products,
             folds_columns_of_halves: folds_any || has_warpgroup_products,
+            has_f64,
+            ends_rows_early: folds_any,
         }
     }
 }

@@ -118,9 +118,10 @@ fn examples_of_ops_compute_the_same_results() {
         format!("{why}: {}\n", ops.join(", "))
     });
     expect![[r#"
-        361 examples
+        362 examples
         calls `fft_rows`, which has no counterpart in ONNX: fft, fft_rows, ifft, irfft, rfft
         calls `lu_panel`, which has no counterpart in ONNX: inverse, lu_panel, lu_solve, solve
+        calls `nearest_by_bounds`, which has no counterpart in ONNX: nearest_by_bounds
         calls `orthogonal_rows`, which has no counterpart in ONNX: eigh, orthogonal_rows, svd
         calls `small_cholesky`, which has no counterpart in ONNX: cholesky, qr, small_cholesky
         calls `small_triangular`, which has no counterpart in ONNX: small_triangular, solve_triangular

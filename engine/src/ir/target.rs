@@ -16,6 +16,10 @@ pub struct Target {
     pub folds_columns_in_tf32: bool,
     /// The same of products of halves.
     pub folds_columns_of_halves: bool,
+    /// Whether the device computes in double precision.
+    pub has_f64: bool,
+    /// Whether a row of a kernel may end before another, as on the threads of a CPU.
+    pub ends_rows_early: bool,
 }
 
 impl Target {

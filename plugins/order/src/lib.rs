@@ -25,7 +25,7 @@ mod topk_form;
 mod topk_gpu;
 mod topk_rows;
 
-pub use nearest::{nearest, nearest_rows, within};
+pub use nearest::{nearest, nearest_by_bounds, nearest_rows, within};
 pub use quantile::{kthvalue, median, quantile};
 pub use ragged::{
     compact, masked_select, nonzero, rank_select, segment_reduce, segment_softmax, spread, unique,
@@ -49,7 +49,15 @@ impl Plugin for Order {
 
     fn ops(&self) -> Vec<OpForm> {
         let along_axes = vec![sort(), argsort(), topk(), kthvalue(), median(), quantile()];
-        let others = [searchsorted(), bucketize(), sort_rows(), topk_rows(), nearest(), nearest_rows()];
+        let others = [
+            searchsorted(),
+            bucketize(),
+            sort_rows(),
+            topk_rows(),
+            nearest(),
+            nearest_rows(),
+            nearest_by_bounds(),
+        ];
         let ragged = [
             within(),
             within().alias("range_search", "range_search(a, b, c, cap=4)"),

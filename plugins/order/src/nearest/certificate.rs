@@ -47,8 +47,7 @@ impl Errors {
         d: usize,
         rounded: Option<[Value; 2]>,
     ) -> Errors {
-        let unit = if exact == DType::F64 { 2f64.powi(-52) } else { 2f64.powi(-23) };
-        let sum = (d + 16) as f64 * unit;
+        let sum = (d + 16) as f64 * unit(exact);
         let Factor { dtype, precision } = factor;
         let is_tf32 = dtype == DType::F32 && b.target.precision(precision) == Precision::Tf32;
         let is_cut = is_tf32 || dtype.accumulator() != dtype;
@@ -62,6 +61,17 @@ impl Errors {
         };
         Errors { product, precision, sum }
     }
+
+    /// The errors of products of coordinates that stand for vectors of length d. `moved` is how far they may be from exact
+    /// ones, relative to the length of their vector.
+    pub fn of_coordinates(self, b: &mut Builder, exact: DType, moved: Value, d: usize) -> Errors {
+        let product = b.map(&[self.product, moved], |v| (1.0 + v[0]) * (1.0 + v[1]) * (1.0 + v[1]) - 1.0);
+        Errors { product, sum: (d + 16) as f64 * unit(exact), ..self }
+    }
+}
+
+fn unit(dtype: DType) -> f64 {
+    if dtype == DType::F64 { 2f64.powi(-52) } else { 2f64.powi(-23) }
 }
 
 /// A copy of vectors in a type of halves, and the largest error of a vector relative to its length, `[]`. `norms` are the
@@ -115,19 +125,31 @@ impl Errors {
     /// Whether no row outside the candidates is nearer than the k-th of them, `bool[m]`: from the squared norms of the
     /// queries, the least score outside, and the k-th value of the candidates, each `[m]`. A NaN proves nothing.
     pub fn certified(&self, b: &mut Builder, metric: Metric, [norms, least, farthest]: [Value; 3]) -> Value {
+        let [slope, offset] = self.bound(b, metric, norms);
+        b.map(&[slope, least, offset, farthest], |v| (v[0] * v[1] + v[2]).gt(v[3]))
+    }
+
+    /// Slope and offset of the bound of each query: the value of a row is at least `slope·score + offset`. `norms` are the
+    /// squared norms of the queries.
+    pub fn bound(&self, b: &mut Builder, metric: Metric, norms: Value) -> [Value; 2] {
         let sum = self.sum;
-        let [norms, least, farthest, product] = [norms, least, farthest, self.product];
+        // Values are rounded, and so are bounds.
+        let slack = 1.0 - 2.0 * sum;
         match metric {
-            Metric::Squared => b.map(&[norms, least, farthest, product], |v| {
-                let kept = v[0] * (1.0 - (v[3] + 2.0 * sum));
-                (v[1] + kept - TINY).gt(v[2] * (1.0 + sum))
-            }),
-            Metric::Inner => b.map(&[norms, least, farthest], |v| (v[0].sqrt() * v[1] - TINY).gt(v[2])),
+            Metric::Squared => {
+                let offset = b.map(&[norms, self.product], |v| {
+                    let kept = v[0] * (1.0 - (v[1] + 2.0 * sum));
+                    (kept - TINY) * slack
+                });
+                [b.full_like(norms, slack), offset]
+            }
+            Metric::Inner => [b.map(&[norms], |v| v[0].sqrt()), b.full_like(norms, -TINY)],
             Metric::Cosine => {
                 let inverse = inverses(b, norms);
-                b.map(&[inverse, least, farthest, product], |v| {
-                    (1.0 + v[1] * v[0] - (v[3] + 4.0 * sum)).gt(v[2] * (1.0 + 2.0 * sum))
-                })
+                let slope = b.map(&[inverse], |v| v[0] * slack);
+                let product = b.broadcast_like(self.product, norms);
+                let offset = b.map(&[product], |v| (1.0 - (v[0] + 4.0 * sum)) * slack);
+                [slope, offset]
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The product of queries and rows that a search begins with.
 
 use super::certificate::{Errors, Factor, rounded};
+use super::head::{Coordinates, Head};
 use super::metric::{Metric, inverses, squared_norms};
 use engine_core::ir::{Builder, DType, E, Monoid, Value};
 use engine_core::numerics::Precision;
@@ -13,16 +14,41 @@ pub struct FirstPass {
     pub errors: Errors,
     /// Queries and base, perhaps rounded.
     pub factors: [Value; 2],
-    /// The squared norms of the base.
-    norms: Value,
+    /// The squared norms of the queries, and those of the base. A head takes its mean off before.
+    pub norms: [Value; 2],
     /// Whether a row of the base may be NaN.
     has_nan: bool,
 }
 
 impl FirstPass {
-    /// The product of a call's operands, given their squared norms in the type of their accumulator.
-    pub fn new(b: &mut Builder, call: &Lowering, metric: Metric, norms: [Value; 2]) -> FirstPass {
-        let [mut queries, mut base] = [call.inputs[0], call.inputs[1]];
+    /// The product of a call's operands. `vectors` are these in the type of their accumulator.
+    pub fn new(b: &mut Builder, call: &Lowering, metric: Metric, vectors: [Value; 2]) -> FirstPass {
+        let norms = vectors.map(|x| squared_norms(b, x));
+        FirstPass::of_factors(b, call, metric, [call.inputs[0], call.inputs[1]], norms)
+    }
+
+    /// The product of heads and tails.
+    pub fn of_heads(
+        b: &mut Builder,
+        call: &Lowering,
+        metric: Metric,
+        vectors: [Value; 2],
+        head: &Head,
+    ) -> FirstPass {
+        let (exact, d) = (b.dtype(vectors[0]), b.extents(vectors[0])[1]);
+        let Coordinates { factors, norms, error } = head.coordinates(b, vectors);
+        let first = FirstPass::of_factors(b, call, metric, factors, norms);
+        FirstPass { errors: first.errors.of_coordinates(b, exact, error, d), ..first }
+    }
+
+    /// The product of factors that stand for vectors of these squared norms.
+    fn of_factors(
+        b: &mut Builder,
+        call: &Lowering,
+        metric: Metric,
+        [mut queries, mut base]: [Value; 2],
+        norms: [Value; 2],
+    ) -> FirstPass {
         let (given, d) = (b.dtype(base), b.extents(base)[1]);
         let is_rounded = given == DType::F32 && call.attrs.str("coarse") == "bf16";
         let [mut of_queries, mut of_base] = norms;
@@ -33,31 +59,29 @@ impl FirstPass {
             queries = b.map(&[queries, lengths], |v| v[0] * v[1]);
             of_queries = squared_norms(b, queries);
         }
+        let (factor, rounded_by, has_nan);
         if metric == Metric::Inner && given.accumulator() != given {
             // Queries of halves are rounded when they are scaled; the base is as it was given.
-            let (queries, of_query) = rounded(b, queries, of_queries, given);
-            let none = b.full_like(of_query, 0.0);
-            let factor = Factor { dtype: given, precision: None };
-            let errors = Errors::of(b, given, factor, d, Some([of_query, none]));
-            return FirstPass { metric, errors, factors: [queries, base], norms: of_base, has_nan: true };
+            let of_query;
+            (queries, of_query) = rounded(b, queries, of_queries, given);
+            rounded_by = Some([of_query, b.full_like(of_query, 0.0)]);
+            (factor, has_nan) = (Factor { dtype: given, precision: None }, true);
+        } else if is_rounded {
+            has_nan = metric == Metric::Inner;
+            if !has_nan {
+                [base, of_base] = without_far_rows(b, base, of_base);
+            }
+            let (of_query, of_row);
+            [(queries, of_query), (base, of_row)] =
+                [(queries, of_queries), (base, of_base)].map(|(x, norms)| rounded(b, x, norms, DType::BF16));
+            rounded_by = Some([of_query, of_row]);
+            factor = Factor { dtype: DType::BF16, precision: None };
+        } else {
+            (rounded_by, has_nan) = (None, true);
+            factor = Factor { dtype: given, precision: precision(b, call, given) };
         }
-        if !is_rounded {
-            let factor = Factor { dtype: given, precision: precision(b, call, given) };
-            let errors = Errors::of(b, given, factor, d, None);
-            return FirstPass { metric, errors, factors: [queries, base], norms: of_base, has_nan: true };
-        }
-        let has_nan = metric == Metric::Inner;
-        if !has_nan {
-            // The copy leaves out rows that are farther away than any other.
-            of_base = b.map(&[of_base], |v| E::select(v[0].lt(f64::INFINITY), v[0], f64::INFINITY));
-            let of_row = b.unreduce(of_base, &[1], base);
-            base = b.map(&[base, of_row], |v| E::select(v[1].lt(f64::INFINITY), v[0], 0.0));
-        }
-        let [(queries, of_query), (base, of_row)] =
-            [(queries, of_queries), (base, of_base)].map(|(x, norms)| rounded(b, x, norms, DType::BF16));
-        let factor = Factor { dtype: DType::BF16, precision: None };
-        let errors = Errors::of(b, given, factor, d, Some([of_query, of_row]));
-        FirstPass { metric, errors, factors: [queries, base], norms: of_base, has_nan }
+        let errors = Errors::of(b, given, factor, d, rounded_by);
+        FirstPass { metric, errors, factors: [queries, base], norms: [norms[0], of_base], has_nan }
     }
 
     /// Whether the device reduces blocks of columns of the product without storing it.
@@ -67,7 +91,7 @@ impl FirstPass {
 
     /// The scores of queries and all rows, `[m, n]`.
     pub fn scores(&self, b: &mut Builder) -> Value {
-        self.errors.scores(b, self.metric, self.factors, self.norms)
+        self.errors.scores(b, self.metric, self.factors, self.norms[1])
     }
 
     /// The least score of each block of `width` rows, `[m, blocks]`, for blocks that begin with row `first`. Rows that are
@@ -82,7 +106,7 @@ impl FirstPass {
         let (m, d) = (b.extents(queries)[0], b.extents(base)[1]);
         let n = n_blocks * width;
         let base = b.slice(base, &[first, 0], &[n, d], &[1, 1]);
-        let of_rows = b.slice(self.norms, &[first], &[n], &[1]);
+        let of_rows = b.slice(self.norms[1], &[first], &[n], &[1]);
         let mut scores = self.errors.scores(b, self.metric, [queries, base], of_rows);
         if let Some(allowed) = allowed {
             let allowed = b.slice(allowed, &[first], &[n], &[1]);
@@ -96,6 +120,13 @@ impl FirstPass {
             false => least,
         }
     }
+}
+
+/// Rows and their squared norms without rows that are farther away than any other: zeros of an infinite norm.
+fn without_far_rows(b: &mut Builder, base: Value, norms: Value) -> [Value; 2] {
+    let norms = b.map(&[norms], |v| E::select(v[0].lt(f64::INFINITY), v[0], f64::INFINITY));
+    let of_row = b.unreduce(norms, &[1], base);
+    [b.map(&[base, of_row], |v| E::select(v[1].lt(f64::INFINITY), v[0], 0.0)), norms]
 }
 
 /// Rows of a block. Blocks are wider in a large base: a block costs a number in memory, and a row of a chosen block costs d

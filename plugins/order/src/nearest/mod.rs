@@ -1,13 +1,17 @@
 //! Exact search: `nearest` and the op that finds its rows.
 
+mod by_bounds;
 mod candidates;
 mod certificate;
 mod first_pass;
 mod flat;
+mod head;
+mod in_turn;
 mod metric;
 mod rows;
 mod within;
 
+pub use by_bounds::nearest_by_bounds;
 pub use rows::nearest_rows;
 pub use within::within;
 
@@ -21,7 +25,11 @@ use metric::Metric;
 
 /// The k rows of a matrix nearest to each query, exactly, without a matrix of distances. It maps
 /// `(f32[m, d], f32[n, d])` to distances `[m, k]`, in order, and indices `i32[m, k]`. Equal distances are ordered by
-/// index. The third result, `bool[m]`, is whether one pass was certain of the rows of each query.
+/// index. The third result, `bool[m]`, is whether one pass was certain of the rows of each query, and the fourth, `i32[m]`,
+/// how many rows were compared with it.
+///
+/// `axes` are directions in which the rows differ most, such as those of `principal_axes`. Lower bounds of the distances
+/// then follow from a product of few columns. The result is the same.
 ///
 /// [`nearest_rows`] finds the rows. Their distances are computed from differences, with an error relative to the
 /// distance itself, and these alone decide the order. Gradients are those of the distances.
@@ -32,11 +40,11 @@ pub fn nearest() -> OpForm {
         summary: "Finds the k rows nearest to each query, exactly, without storing a matrix of distances."
             .into(),
         inputs: operands(),
-        outputs: vec!["distances".into(), "indices".into(), "certified".into()],
+        outputs: ["distances", "indices", "certified", "scanned"].map(String::from).to_vec(),
         attrs: [attrs(), vec![pad()]].concat(),
         types: TypeRule::custom(|inputs, attrs| {
-            let [ids, certified] = types("nearest", inputs, attrs, attrs.bool("pad"))?;
-            Ok(vec![ids.with_dtype(inputs[0].dtype.accumulator()), ids, certified])
+            let [ids, certified, scanned] = types("nearest", inputs, attrs, attrs.bool("pad"))?;
+            Ok(vec![ids.with_dtype(inputs[0].dtype.accumulator()), ids, certified, scanned])
         }),
         lower: Lower::expand(expansion),
         grad: Grad::Derive,
@@ -53,13 +61,14 @@ pub fn nearest() -> OpForm {
                     ("f32[2, 2]", &[1.0, 1.0, 0.25, 2.0]),
                     ("i32[2, 2]", &[0.0, 2.0, 3.0, 1.0]),
                     ("bool[2]", &[1.0, 1.0]),
+                    ("i32[2]", &[4.0, 4.0]),
                 ],
             ),
             Example::new(
                 "by inner product",
                 "nearest(a, b, k=1, metric=\"ip\")",
                 &[("f32[1, 2]", &[1.0, -1.0]), ("f32[3, 2]", &[1.0, 1.0, 2.0, -1.0, -5.0, 0.0])],
-                &[("f32[1, 1]", &[3.0]), ("i32[1, 1]", &[1.0]), ("bool[1]", &[1.0])],
+                &[("f32[1, 1]", &[3.0]), ("i32[1, 1]", &[1.0]), ("bool[1]", &[1.0]), ("i32[1]", &[3.0])],
             ),
         ],
         role: Role::Plain,
@@ -72,6 +81,14 @@ fn operands() -> Vec<InputSpec> {
     vec![
         InputSpec::required("queries", "floats `[m, d]`"),
         InputSpec::required("base", "the rows to search, `[n, d]` of the same element type"),
+        InputSpec::optional(
+            "axes",
+            "orthonormal columns, `[d, count]`; the further they are from that, the less is certain after one pass",
+        ),
+        InputSpec::optional(
+            "mean",
+            "a vector `[d]` that is taken off all others for the first pass; for `l2` alone",
+        ),
     ]
 }
 
@@ -79,17 +96,11 @@ fn operands() -> Vec<InputSpec> {
 fn attrs() -> Vec<AttrSpec> {
     vec![
         AttrSpec::must("k", "how many, at least 1", AttrKind::Int),
-        AttrSpec::with_default(
-            "metric",
-            "l2: the squared distance; ip: the inner product, largest first; cosine: 1 minus the cosine (1 for a \
-             zero vector)",
-            AttrKind::choice(&["l2", "ip", "cosine"]),
-            "l2",
-        ),
+        metric(),
         AttrSpec::with_default(
             "margin",
             "rows, or blocks of rows, beyond k whose distances are computed; the more there are, the more queries are \
-             certain after one pass. -1 chooses: 8, or 16 with rounded factors",
+             certain after one pass. -1 chooses: 8, or 16 with rounded factors, or 128 with axes",
             AttrKind::Int,
             -1i64,
         ),
@@ -102,6 +113,16 @@ fn attrs() -> Vec<AttrSpec> {
             true,
         ),
     ]
+}
+
+fn metric() -> AttrSpec {
+    AttrSpec::with_default(
+        "metric",
+        "l2: the squared distance; ip: the inner product, largest first; cosine: 1 minus the cosine (1 for a \
+         zero vector)",
+        AttrKind::choice(&["l2", "ip", "cosine"]),
+        "l2",
+    )
 }
 
 fn coarse() -> AttrSpec {
@@ -123,10 +144,10 @@ fn pad() -> AttrSpec {
     )
 }
 
-/// The types of indices `i32[m, k]` and of certificates `bool[m]`.
-fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Type; 2], TypeIssue> {
+/// The types of indices `i32[m, k]`, of certificates `bool[m]` and of counts `i32[m]`.
+fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Type; 3], TypeIssue> {
     let [queries, base] = [&inputs[0], &inputs[1]];
-    for (operand, ty) in inputs.iter().enumerate() {
+    for (operand, ty) in inputs.iter().take(3).enumerate() {
         if ty.rank() != 2 {
             return Err(TypeIssue::new(format!("`{op}` takes matrices, not {ty}"))
                 .at(operand, format!("this is {ty}"))
@@ -139,6 +160,7 @@ fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Typ
             .at(1, format!("this is {base}"))
             .help("both need the same element type and vectors of the same length"));
     }
+    expect_axes(op, inputs, attrs)?;
     let (k, margin) = (attrs.int("k"), attrs.int("margin"));
     let Some(k) = usize::try_from(k).ok().filter(|k| *k >= 1 && margin >= -1) else {
         return Err(TypeIssue::new(format!("`{op}` of k = {k} and margin = {margin}"))
@@ -153,7 +175,34 @@ fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Typ
     }
     let m = queries.shape[0].clone();
     let ids = Type { dtype: DType::I32, shape: vec![m.clone(), Dim::Fixed(k)] };
-    Ok([ids, Type { dtype: DType::Bool, shape: vec![m] }])
+    let certified = Type { dtype: DType::Bool, shape: vec![m] };
+    Ok([ids, certified.clone(), certified.with_dtype(DType::I32)])
+}
+
+/// Checks the operands of heads: axes `[d, count]` and a mean `[d]`.
+fn expect_axes(op: &str, inputs: &[Type], attrs: &Attrs) -> Result<(), TypeIssue> {
+    let (base, Some(axes)) = (&inputs[1], inputs.get(2)) else { return Ok(()) };
+    let too_many = matches!(&axes.shape[..], [Dim::Fixed(d), Dim::Fixed(count)] if count > d);
+    let is_empty = axes.shape[1] == Dim::Fixed(0);
+    if axes.dtype != base.dtype || axes.shape[0] != base.shape[1] || too_many || is_empty {
+        return Err(TypeIssue::new(format!("`{op}` among {base} by axes {axes}"))
+            .at(2, format!("this is {axes}"))
+            .help(
+                "axes are columns of the length of a row, at most as many as that, of the same element type",
+            ));
+    }
+    let Some(mean) = inputs.get(3) else { return Ok(()) };
+    if mean.dtype != base.dtype || mean.shape[..] != base.shape[1..] {
+        return Err(TypeIssue::new(format!("`{op}` among {base} by a mean {mean}"))
+            .at(3, format!("this is {mean}"))
+            .help("the mean is a vector of the length of a row, of the same element type"));
+    }
+    match attrs.str("metric") {
+        "l2" => Ok(()),
+        metric => Err(TypeIssue::new(format!("`{op}` with a mean, by `{metric}`"))
+            .at(3, format!("this is {mean}"))
+            .help("only distances stay the same if a mean is taken off: leave it out")),
+    }
 }
 
 fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
@@ -163,18 +212,19 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     if n == 0 {
         let none = b.full(Literal::Float(f64::INFINITY), Type::new(dtype, &[m, k]));
         let ids = b.full(Literal::Int(-1), Type::new(DType::I32, &[m, k]));
-        return vec![none, ids, b.full(Literal::Int(1), Type::new(DType::Bool, &[m]))];
+        let certified = b.full(Literal::Int(1), Type::new(DType::Bool, &[m]));
+        return vec![none, ids, certified, b.full(Literal::Int(0), Type::new(DType::I32, &[m]))];
     }
     let mut attrs = Attrs::default().with("k", Attr::from(k.min(n) as i64));
     for name in ["metric", "margin", "coarse", "exact"] {
         attrs = attrs.with(name, call.attrs.get(name).clone());
     }
-    let found = called(b, "nearest_rows", &[queries, base], attrs);
+    let found = called(b, "nearest_rows", call.inputs, attrs);
     let [queries, base] = [queries, base].map(|x| b.cast(x, dtype));
     let metric = Metric::of(call.attrs);
     let values = metric.values(b, queries, base, found[0]);
     let best = topk(b, values, k, call.attrs.bool("pad"));
-    vec![metric.shown(b, best[0]), picked(b, found[0], best[1]), found[1]]
+    vec![metric.shown(b, best[0]), picked(b, found[0], best[1]), found[1], found[2]]
 }
 
 /// The k least of each row, and their places.

@@ -3,13 +3,15 @@
 use super::candidates::Search;
 use super::first_pass::{FirstPass, block_width};
 use super::flat::compared_with_all;
-use super::metric::{Metric, squared_norms};
+use super::head::Head;
+use super::metric::Metric;
 use super::{attrs, joined, operands, sorted, topk, types};
-use engine_core::ir::{Attrs, Builder, DType, Literal, Type, Value};
+use crate::axis::called;
+use engine_core::ir::{Attr, Attrs, Builder, DType, E, Literal, Type, Value};
 use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, Rounding, TypeRule};
 
 /// The numbers of the k rows nearest to each query, ascending: `(f32[m, d], f32[n, d])` to `i32[m, k]`. The second result,
-/// `bool[m]`, tells whether they are certain.
+/// `bool[m]`, tells whether they are certain, and the third, `i32[m]`, how many rows were compared with each query.
 ///
 /// 1. A product of queries and rows, perhaps in less than `f32`, gives scores. Of each block of neighbouring rows only the
 ///    least score is kept, so neither products nor scores are stored. Short bases, and devices whose products cannot
@@ -18,6 +20,9 @@ use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, R
 /// 3. The k nearest of these are certain if the least score of the other blocks, less the error of a score, lies behind
 ///    them: see `certificate.rs`.
 /// 4. Queries without that proof are compared with every row, if `exact` is set. They are then certain as well.
+///
+/// With `axes`, the product is one of heads and tails: see `head.rs`. It has fewer columns, and its scores are lower. A CPU
+/// then keeps the scores of all rows and compares as many rows as it needs to be certain.
 pub fn nearest_rows() -> OpForm {
     let base = [5.0, 0.0, 1.0, 1.0, 0.0, 3.0, 2.0, 2.0];
     OpForm {
@@ -25,7 +30,7 @@ pub fn nearest_rows() -> OpForm {
         family: "order".into(),
         summary: "Finds the numbers of the k rows nearest to each query, in ascending order.".into(),
         inputs: operands(),
-        outputs: vec!["rows".into(), "certified".into()],
+        outputs: vec!["rows".into(), "certified".into(), "scanned".into()],
         attrs: attrs(),
         types: TypeRule::custom(|inputs, attrs| Ok(types("nearest_rows", inputs, attrs, false)?.to_vec())),
         lower: Lower::expand(expansion),
@@ -35,7 +40,7 @@ pub fn nearest_rows() -> OpForm {
             "by squared distance",
             "nearest_rows(a, b, k=2)",
             &[("f32[1, 2]", &[1.0, 0.5]), ("f32[4, 2]", &base)],
-            &[("i32[1, 2]", &[1.0, 3.0]), ("bool[1]", &[1.0])],
+            &[("i32[1, 2]", &[1.0, 3.0]), ("bool[1]", &[1.0]), ("i32[1]", &[4.0])],
         )],
         role: Role::Plain,
         rounding: Rounding::Never,
@@ -54,13 +59,24 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let [queries, base] = [given_queries, given_base].map(|x| b.cast(x, dtype));
     let search = Search { metric: Metric::of(call.attrs), queries, base, k };
     let all = b.full(Literal::Int(1), Type::new(DType::Bool, &[m]));
-    let n_candidates = k + margin(call.attrs);
+    let counted =
+        |b: &mut Builder, count: usize| b.full(Literal::Int(count as i64), Type::new(DType::I32, &[m]));
+    let n_candidates = k + margin(call);
     if n <= n_candidates.max(FEW_ROWS) {
         let every = b.iota(1, Type::new(DType::I32, &[m, n]));
-        return vec![search.best(b, every).0, all];
+        return vec![search.best(b, every).0, all, counted(b, n)];
     }
-    let norms = [queries, base].map(|x| squared_norms(b, x));
-    let first = FirstPass::new(b, call, search.metric, norms);
+    let first = match Head::of(b, call, dtype) {
+        Some(head) => {
+            let first = FirstPass::of_heads(b, call, search.metric, [queries, base], &head);
+            if b.target.ends_rows_early {
+                let (found, compared) = in_turn(b, call, &search, &first);
+                return vec![found, all, compared];
+            }
+            first
+        }
+        None => FirstPass::new(b, call, search.metric, [queries, base]),
+    };
     let folds = first.folds_columns(b);
     let width = useful_width(n, n_candidates).filter(|_| folds);
     let (candidates, least) = match width {
@@ -68,16 +84,32 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
         None => of_rows(b, &first, n_candidates),
     };
     let (found, farthest) = search.best(b, candidates);
-    let certified = first.errors.certified(b, search.metric, [norms[0], least, farthest]);
-    match call.attrs.bool("exact") {
-        true => vec![compared_with_all(b, &search, found, certified), certified],
-        false => vec![found, certified],
+    let certified = first.errors.certified(b, search.metric, [first.norms[0], least, farthest]);
+    let compared = b.extents(candidates)[1];
+    let scanned = counted(b, compared);
+    if !call.attrs.bool("exact") {
+        return vec![found, certified, scanned];
     }
+    let scanned = b.map(&[certified, scanned], |v| E::select(v[0], v[1], n as f64));
+    vec![compared_with_all(b, &search, found, certified), certified, scanned]
 }
 
-/// Candidates beyond k. Rounded factors leave more doubt.
-fn margin(attrs: &Attrs) -> usize {
-    match (attrs.int("margin"), attrs.str("coarse")) {
+/// The rows that a kernel finds which compares one row after another, and how many it compares.
+fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass) -> (Value, Value) {
+    let scores = first.scores(b);
+    let [slope, offset] = first.errors.bound(b, search.metric, first.norms[0]);
+    let attrs = Attrs::default()
+        .with("k", Attr::from(search.k as i64))
+        .with("metric", call.attrs.get("metric").clone());
+    let found = called(b, "nearest_by_bounds", &[search.queries, search.base, scores, slope, offset], attrs);
+    (found[0], found[1])
+}
+
+/// Candidates beyond k. Rounded factors leave more doubt, and heads even more.
+fn margin(call: &Lowering) -> usize {
+    let has_head = call.inputs.len() > 2;
+    match (call.attrs.int("margin"), call.attrs.str("coarse")) {
+        (-1, _) if has_head => 128,
         (-1, "bf16") => 16,
         (-1, _) => 8,
         (given, _) => given as usize,

@@ -1,7 +1,7 @@
 //! Range search: `within`.
 
 use super::first_pass::{FirstPass, block_width};
-use super::metric::{Metric, squared_norms};
+use super::metric::Metric;
 use super::{coarse, joined};
 use crate::ragged::{Compacted, cap, capacity, limits};
 use engine_core::ir::{Attrs, Builder, DType, Dim, E, Literal, Requirement, Type, Value};
@@ -185,8 +185,7 @@ impl Range {
             let all = Type::new(DType::Bool, &[m, n.div_ceil(NARROWEST)]);
             return (b.full(Literal::Bool(true), all), NARROWEST);
         }
-        let norms = [self.queries, self.base].map(|x| squared_norms(b, x));
-        let first = FirstPass::new(b, call, self.metric, norms);
+        let first = FirstPass::new(b, call, self.metric, [self.queries, self.base]);
         let folds = first.folds_columns(b);
         let width = if folds || m * n >= i32::MAX as usize { block_width(n) } else { 1 };
         let least = match width {
@@ -202,7 +201,7 @@ impl Range {
             }
             false => self.limit,
         };
-        let [limits, norms] = [limit, norms[0]].map(|x| b.unreduce(x, &[1], least));
+        let [limits, norms] = [limit, first.norms[0]].map(|x| b.unreduce(x, &[1], least));
         let certified = first.errors.certified(b, self.metric, [norms, least, limits]);
         let hits = b.map(&[certified, limits], |v| E::select(v[0], false, v[1].gt(f64::NEG_INFINITY)));
         match (width, self.filter) {

@@ -1,0 +1,127 @@
+//! `nearest_by_bounds`.
+
+use super::in_turn::{Comparison, Number};
+use super::metric;
+use super::metric::Metric;
+use crate::rank::Entry;
+use engine_core::ir::{Attrs, DType, Dim, Type};
+use engine_core::op::kernel::{KernelCall, Lent};
+use engine_core::op::{
+    AttrKind, AttrSpec, GpuForm, Grad, GradCheck, HostKernel, KernelForm, Lower, OpForm, TypeIssue,
+};
+use engine_core::oracle::OracleTensor;
+use std::sync::Arc;
+
+/// The k rows nearest to each query, ascending, and how many rows were compared with it: `i32[m, k]` and `i32[m]`. The value
+/// of row j for query i (a squared distance, for example) is at least `slope[i]·scores[i, j] + offset[i]`. A row is not
+/// compared if k others are nearer than that. A bound that is NaN hides no row.
+///
+/// Rows of the least scores come first, so that few others are compared.
+pub fn nearest_by_bounds() -> OpForm {
+    OpForm::new("nearest_by_bounds", "Finds the k rows nearest to each query, given bounds of their values.")
+        .input("queries", "`f32` or `f64` `[m, d]`")
+        .input("base", "the rows to search, `[n, d]`")
+        .input("scores", "`[m, n]`; less is nearer")
+        .input("slope", "`[m]`, not negative")
+        .input("offset", "`[m]`")
+        .results(&["rows", "compared"])
+        .attr(AttrSpec::must("k", "how many, at least 1 and at most n", AttrKind::Int))
+        .attr(metric())
+        .types(types)
+        .lower(Lower::Kernel(KernelForm {
+            host: Arc::new(|call| match call.inputs[0].dtype {
+                DType::F64 => host::<f64, [u64; 2]>(call),
+                _ => host::<f32, u64>(call),
+            }),
+            oracle: Arc::new(oracle),
+            gpu: GpuForm::None {
+                why: "rows end at different times; `nearest_rows` chooses candidates instead",
+            },
+        }))
+        .grad(Grad::None { why: "its results are numbers of rows; `nearest` has a gradient" })
+        .check(GradCheck::None { why: "its results are numbers of rows" })
+        .example(
+            "a bound that leaves the first row out",
+            "nearest_by_bounds(a, b, c, d, e, k=1)",
+            &[
+                ("f32[1, 2]", &[1.0, 0.5]),
+                ("f32[3, 2]", &[5.0, 0.0, 1.0, 1.0, 0.0, 3.0]),
+                ("f32[1, 3]", &[16.0, 0.0, -1.0]),
+                ("f32[1]", &[1.0]),
+                ("f32[1]", &[0.25]),
+            ],
+            &[("i32[1, 1]", &[1.0]), ("i32[1]", &[2.0])],
+        )
+}
+
+fn types(inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
+    let [queries, base, scores] = [&inputs[0], &inputs[1], &inputs[2]];
+    let is_number = |dtype: DType| matches!(dtype, DType::F32 | DType::F64);
+    queries.expect_dtype("nearest_by_bounds", 0, is_number, "`f32` or `f64`")?;
+    let of = |shape: Vec<Dim>| Type { dtype: queries.dtype, shape };
+    let fits = queries.rank() == 2
+        && base.rank() == 2
+        && *base == of(vec![base.shape[0].clone(), queries.shape[1].clone()])
+        && *scores == of(vec![queries.shape[0].clone(), base.shape[0].clone()])
+        && inputs[3..].iter().all(|ty| *ty == of(vec![queries.shape[0].clone()]));
+    if !fits {
+        let types: Vec<String> = inputs.iter().map(Type::to_string).collect();
+        return Err(TypeIssue::new(format!("`nearest_by_bounds` of {}", types.join(", ")))
+            .help("queries are [m, d], rows [n, d], scores [m, n], slope and offset [m], all of one type"));
+    }
+    let k = attrs.int("k");
+    let k = usize::try_from(k).ok().filter(|&k| k >= 1 && base.shape[0].fixed().is_none_or(|n| k <= n));
+    let Some(k) = k else {
+        return Err(TypeIssue::new(format!("`nearest_by_bounds` of k = {} among {base}", attrs.int("k")))
+            .help("k is at least 1, and at most the number of rows"));
+    };
+    let m = queries.shape[0].clone();
+    let rows = Type { dtype: DType::I32, shape: vec![m.clone(), Dim::Fixed(k)] };
+    Ok(vec![rows, Type { dtype: DType::I32, shape: vec![m] }])
+}
+
+/// The extents of a call: n, d and k.
+fn sizes(call: &KernelCall) -> [usize; 3] {
+    let base = call.inputs[1].extents();
+    [base[0], base[1], call.attrs().int("k") as usize]
+}
+
+/// The most parts of the queries, each with a workspace.
+const MAX_PARTS: usize = 64;
+
+fn host<T: Number, E: Entry>(call: &KernelCall) -> HostKernel {
+    let ([n, d, k], m) = (sizes(call), call.inputs[0].extents()[0]);
+    let comparison = Comparison::<E>::new(Metric::of(call.attrs()), [n, d, k]);
+    let n_parts = m.clamp(1, MAX_PARTS);
+    HostKernel {
+        workspace_bytes: 8 * n_parts * comparison.words(),
+        run: Box::new(move |lent: &mut Lent| {
+            let [queries, base, scores, slope, offset] = [0, 1, 2, 3, 4].map(|i| lent.input::<T>(i));
+            lent.parallel_for(m, n_parts, &|mut part| {
+                for query in part.units.clone() {
+                    let bounds = (&scores[query * n..(query + 1) * n], slope[query], offset[query]);
+                    let vector = &queries[query * d..(query + 1) * d];
+                    let mut results = part.results.unit(query);
+                    let (rows, compared) = (results.take::<i32>(0), results.take::<i32>(1));
+                    compared[0] = comparison.run([vector, base], bounds, part.workspace, rows) as i32;
+                }
+            });
+        }),
+    }
+}
+
+fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
+    let ([n, d, k], m) = (sizes(call), call.inputs[0].extents()[0]);
+    let comparison = Comparison::<[u64; 2]>::new(Metric::of(call.attrs()), [n, d, k]);
+    let [queries, base, scores, slope, offset] = [0, 1, 2, 3, 4].map(|i| args[i].to_f64());
+    let mut workspace = vec![0; comparison.words()];
+    let (mut rows, mut compared) = (vec![0; m * k], vec![]);
+    for query in 0..m {
+        let bounds = (&scores[query * n..(query + 1) * n], slope[query], offset[query]);
+        let vector = &queries[query * d..(query + 1) * d];
+        let rows = &mut rows[query * k..(query + 1) * k];
+        compared.push(comparison.run([vector, &base], bounds, &mut workspace, rows) as i64);
+    }
+    let rows = rows.into_iter().map(i64::from).collect();
+    vec![OracleTensor::ints(DType::I32, &[m, k], rows), OracleTensor::ints(DType::I32, &[m], compared)]
+}
