@@ -106,6 +106,39 @@ fn random_factors_of_small_matrices_are_exact() {
     check_small(nodes, 2e-5);
 }
 
+/// Beside numpy's `eigh` of the products of all columns.
+#[test]
+fn principal_axes_are_those_of_numpy() {
+    let nodes = r#"
+        "i": "reshape(cast(arange(stop=40), dtype=f32), shape=[40, 1])",
+        "j": "reshape(cast(arange(stop=6), dtype=f32), shape=[1, 6])",
+        "x": "sin(0.7 * i + j * j) * (j + 1.0) + cos(0.3 * i * (j + 1.0))",
+        "main": "principal_axes(x, count=2, sample=40)",
+        "axes": "transpose(main)", "mean": "main.mean * 1.0",
+        "all": "principal_axes(x, count=6, sample=80)", "e_q": "max(abs(transpose(all) @ all - eye(n=6)))",
+        "wide": "normal(shape=[30, 100]) * exp(cast(arange(stop=100), dtype=f32) / -10.0)",
+        "some": "principal_axes(wide, count=9, sample=30, power=12)",
+        "f": "svd(wide - mean(wide, axis=0))",
+        "spread": "norm((wide - some.mean) @ some, axis=0)",
+        "e_spread": "max(abs(spread / slice(f.s, stop=9) - 1.0)) / 10.0",
+        "inside": "norm(slice(f.v, stop=6) @ some, axis=1)", "e_inside": "max(abs(inside - 1.0)) / 10.0",
+    "#;
+    check_small(nodes, 2e-5);
+    let expected = [
+        0.1294722, 0.1759858, -0.2439271, -0.4015271, -0.5420816, 0.6615807, 0.0042383, -0.4149919,
+        0.5790033, -0.5316976, 0.3541412, 0.2905178,
+    ];
+    let of_mean = [0.0213942, 0.0964687, -0.2134744, -0.170398, -0.3339477, 0.3798171];
+    for device in present_devices() {
+        let found = values(nodes, &["axes", "mean"], &device);
+        for (found, expected) in [(&found["axes"], &expected[..]), (&found["mean"], &of_mean)] {
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() < 2e-5, "{found} for {expected} on {}", device.info().name);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_rank_larger_than_the_matrix_is_refused() {
     for call in ["svd(x, rank=10)", "randomized_svd(x, rank=10)", "compress_residuals(x, rank=10)"] {

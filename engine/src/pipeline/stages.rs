@@ -133,6 +133,8 @@ pub struct SearchStage {
     pub distances: Option<Symbol>,
     /// The node that tells which queries the first pass was certain of: `bool[Q]`.
     pub certified: Option<Symbol>,
+    /// The node that counts the rows that were compared with each query: `i32[Q]`.
+    pub scanned: Option<Symbol>,
     /// (one of these nodes, the file that it goes to).
     pub write: Vec<(Symbol, String)>,
 }
@@ -145,7 +147,7 @@ impl SearchStage {
 
     /// The nodes that the stage computes.
     pub fn outputs(&self) -> impl Iterator<Item = &Symbol> {
-        [&self.ids].into_iter().chain(&self.distances).chain(&self.certified)
+        [&self.ids].into_iter().chain(&self.distances).chain(&self.certified).chain(&self.scanned)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use engine_core::ir::DType;
 use indexmap::IndexMap;
 
 use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
@@ -23,7 +24,7 @@ impl Source for Vectors {
     }
 
     fn summary(&self) -> &str {
-        "vectors to search in files `base` and `queries`, neighbours in `truth`: .fvecs, .bvecs, .ivecs or .npy"
+        "vectors to search in files `base` and `queries`, neighbours in `truth`: .fvecs, .bvecs, .ivecs or .npy, or images"
     }
 
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
@@ -84,6 +85,11 @@ impl Wanted {
         let tensor = table::read(path)?;
         match tensor.shape() {
             [_, _] => Ok(tensor),
+            // Images: a row of `f32` each.
+            &[n, height, width] if tensor.dtype() == DType::U8 => {
+                let pixels: Vec<f32> = tensor.bytes().iter().map(|&pixel| f32::from(pixel)).collect();
+                Ok(HostTensor::from_slice(&[n, height * width], &pixels)?)
+            }
             _ => Err(DataError::WrongContent {
                 path: path.to_path_buf(),
                 set: "vectors".to_string(),
@@ -139,6 +145,18 @@ mod tests {
     use super::*;
     use crate::data::results::write;
     use engine_core::ir::Attr;
+
+    #[test]
+    fn images_become_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let header = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3];
+        let images = |pixels: [u8; 6]| [&header[..], &pixels].concat();
+        std::fs::write(dir.path().join("base"), images([0, 1, 2, 3, 4, 255])).unwrap();
+        std::fs::write(dir.path().join("q"), images([7; 6])).unwrap();
+        let set = Vectors.load(&context(dir.path(), &[("base", "base"), ("queries", "q")])).unwrap();
+        let rows = HostTensor::from_slice(&[2, 3], &[0.0f32, 1.0, 2.0, 3.0, 4.0, 255.0]).unwrap();
+        assert_eq!(set.splits["base"].tensor("base").unwrap(), rows);
+    }
 
     fn context(dir: &Path, options: &[(&str, &str)]) -> LoadContext {
         let options = options.iter().map(|(name, file)| ((*name).into(), Attr::from(*file))).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine_core::compile::Compiled;
-use engine_core::ir::{Dim, InputKind, Symbol, Type};
+use engine_core::ir::{DType, Dim, InputKind, Symbol, Type};
 use engine_core::pipeline::{Pipeline, RowIds, SearchMetric, SearchStage, SplitRef};
 use engine_core::plan::Plan;
 use engine_core::stage::{self, SplitShape, search_extents};
@@ -289,7 +289,8 @@ impl Session {
         Ok(())
     }
 
-    /// The share of queries that were certain after the first pass, and all registered metrics whose truth the data has.
+    /// The share of queries that were certain after the first pass, the share of rows that were compared, and all registered
+    /// metrics whose truth the data has.
     fn measure_search(
         &self,
         search: &SearchStage,
@@ -300,6 +301,11 @@ impl Session {
         if let Some(certified) = search.certified.as_ref().and_then(|node| results.get(node)) {
             let n_certain = certified.bytes().iter().filter(|&&byte| byte != 0).count();
             measured.insert("certified".to_owned(), n_certain as f64 / certified.bytes().len().max(1) as f64);
+        }
+        if let Some(scanned) = search.scanned.as_ref().and_then(|node| results.get(node)) {
+            let n_rows = self.resident.shape(&search.splits()[0])?.n_rows;
+            let n_pairs = (n_rows * scanned.bytes().len() / DType::I32.size()).max(1);
+            measured.insert("scanned".to_owned(), scanned.to_f64().iter().sum::<f64>() / n_pairs as f64);
         }
         let set = self.resident.set(&queries.data).and_then(|set| set.split(&queries.split).ok());
         let (Some(split), Some(found)) = (set, results.get(&search.ids)) else { return Ok(measured) };

@@ -26,12 +26,16 @@ impl StageReader<'_> {
             fields.required("ids", |reader, v, what| reader.found(v, what, |dtype| dtype == DType::I32));
         let distances =
             fields.optional("distances", |reader, v, what| reader.found(v, what, DType::is_float));
-        let certified = fields.optional("certified", StageReader::certified);
+        let certified = fields
+            .optional("certified", |reader, v, what| reader.of_query(v, what, |dtype| dtype == DType::Bool));
+        let scanned = fields
+            .optional("scanned", |reader, v, what| reader.of_query(v, what, |dtype| dtype == DType::I32));
         let write = fields.or("write", (None, None), StageReader::files);
         let mode = fields.or("mode", Mode::Eval, StageReader::mode);
         let precision = fields.precision();
         fields.finish();
-        let (ids, distances, certified, (ids_file, distances_file)) = (ids?, distances?, certified?, write?);
+        let (ids, distances, (ids_file, distances_file)) = (ids?, distances?, write?);
+        let (certified, scanned) = (certified?, scanned?);
         if distances_file.is_some() && distances.is_none() {
             let message = "distances are written, but no node is named for them";
             self.error(
@@ -45,7 +49,7 @@ impl StageReader<'_> {
         let nodes = [(Some(&ids), ids_file), (distances.as_ref(), distances_file)];
         let write = nodes.into_iter().filter_map(|(node, file)| Some((node?.clone(), file?))).collect();
         let (data, batch, mode, precision) = (data?, batch?, mode?, precision?);
-        let search = SearchStage { data, batch, mode, precision, ids, distances, certified, write };
+        let search = SearchStage { data, batch, mode, precision, ids, distances, certified, scanned, write };
         let [_, queries] = search.splits();
         self.check_feeds(search.outputs(), &Feeds::batches(value.span, Some(&queries)));
         Some(search)
@@ -65,15 +69,15 @@ impl StageReader<'_> {
         Some(self.symbol(node))
     }
 
-    /// A node that tells something of each query.
-    fn certified(&mut self, value: &Ron, what: &str) -> Option<Symbol> {
+    /// A node of one element for each query.
+    fn of_query(&mut self, value: &Ron, what: &str, fits: fn(DType) -> bool) -> Option<Symbol> {
         let node = self.value(value)?;
         let ty = self.pipeline.graph.ty(node);
-        if ty.rank() != 1 || ty.dtype != DType::Bool {
-            let message = format!("{what} is bool [queries], `{}` is {ty}", self.symbol(node));
-            self.diags
-                .error(Code::E0205, value.span, message)
-                .help("`nearest` has such a result: `….certified`");
+        if ty.rank() != 1 || !fits(ty.dtype) {
+            let kind = if fits(DType::Bool) { "bool" } else { "i32" };
+            let message = format!("{what} is {kind} [queries], `{}` is {ty}", self.symbol(node));
+            let help = format!("`nearest` has such a result: `….{}`", what.trim_matches('`'));
+            self.diags.error(Code::E0205, value.span, message).help(help);
             return None;
         }
         Some(self.symbol(node))
