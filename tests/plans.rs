@@ -197,6 +197,31 @@ fn attention_to_selected_keys_is_one_kernel() {
     "#]].assert_eq(&table(&running("sparse_attention.ron", "compare", &Options::default()).0));
 }
 
+/// The lists of blocks are read by the kernel, and no kernel stores a number for each pair of a query and a key.
+#[test]
+fn attention_to_retrieved_blocks_is_one_kernel() {
+    let (compiled, _) = running("sparse_attention.ron", "sweep", &Options::default());
+    let kernels: Vec<_> = compiled.plan.launches.iter().map(|l| &compiled.plan.kernels[l.kernel]).collect();
+    let reads = |kernel: &&&Kernel, name: &str| {
+        kernel
+            .operands
+            .iter()
+            .any(|operand| operand.usage == Use::Read && &**compiled.name(operand.value) == name)
+    };
+    let attending: Vec<&str> = kernels
+        .iter()
+        .filter(|kernel| kernel.kind() == "attention" && reads(kernel, "blocks"))
+        .map(|kernel| &*kernel.name)
+        .collect();
+    assert_eq!(attending.len(), 1, "{attending:?}");
+    // Heads, levels of thresholds, queries, keys.
+    let n_pairs = 8 * 6 * 16 * 512;
+    let written =
+        kernels.iter().flat_map(|kernel| &kernel.operands).filter(|operand| operand.usage == Use::Write);
+    let largest = written.map(|operand| compiled.simplified.ty(operand.value).numel()).max().unwrap();
+    assert!(largest < n_pairs, "{largest} numbers for {n_pairs} pairs");
+}
+
 /// Both products of a step take in all that follows them.
 #[test]
 fn a_step_of_the_ensemble_is_two_kernels() {
