@@ -1,7 +1,7 @@
 //! The standard layers: RON texts that every pipeline can call.
 
 /// Names and texts, in an order in which a text comes after those that it uses.
-pub(crate) const ALL: [(&str, &str); 18] = [
+pub(crate) const ALL: [(&str, &str); 20] = [
     ("layers/linear.ron", include_str!("../layers/linear.ron")),
     ("layers/embedding.ron", include_str!("../layers/embedding.ron")),
     ("layers/norms.ron", include_str!("../layers/norms.ron")),
@@ -14,6 +14,8 @@ pub(crate) const ALL: [(&str, &str); 18] = [
     ("layers/negatives.ron", include_str!("../layers/negatives.ron")),
     ("layers/linalg.ron", include_str!("../layers/linalg.ron")),
     ("layers/cluster.ron", include_str!("../layers/cluster.ron")),
+    ("layers/tree.ron", include_str!("../layers/tree.ron")),
+    ("layers/retrieved_attention.ron", include_str!("../layers/retrieved_attention.ron")),
     ("layers/complex.ron", include_str!("../layers/complex.ron")),
     ("layers/energy.ron", include_str!("../layers/energy.ron")),
     ("layers/training_state.ron", include_str!("../layers/training_state.ron")),
