@@ -199,10 +199,10 @@ fn faulty_stages() {
                │                                                                             ^^^
 
             error[E0206]: `w` is f32[4], its next value is f32[B, 4]
-               ┌─ mnist.ron:16:79
+               ┌─ mnist.ron:16:80
                │
             16 │         "l": Train(data: "digits.train", batch: 8, loss: "loss", state: {"w": "h"}),
-               │                                                                               ^^^
+               │                                                                                ^
                │
                = help: state keeps its type
         "#]],
