@@ -6,28 +6,18 @@ use engine::core::compile::{Options, compile};
 use engine::core::device_model::DeviceModel;
 use engine::core::pipeline::RunStage;
 use engine::core::stage;
-use engine::runtime::device::Device;
-use std::sync::Arc;
 
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "common/present.rs"]
 mod present;
+#[path = "common/run.rs"]
+mod run;
 #[path = "common/ways.rs"]
 mod ways;
 
+use run::run;
 use ways::devices;
-
-/// The outputs of a pipeline on a device, or its error.
-fn run(
-    text: &str,
-    (device, fuse): (Arc<dyn Device>, bool),
-) -> Result<impl Fn(&str) -> Vec<f64> + use<>, String> {
-    let options = Options { fuse, ..Options::default() };
-    let report = offline::session(text, device, options).run_stages(None, &mut |_| {});
-    let outputs = report.map_err(|error| error.to_string())?.outputs;
-    Ok(move |name: &str| outputs[name].values.to_f64())
-}
 
 /// Rows of small whole numbers with labels of which some have no row.
 struct Case {

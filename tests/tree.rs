@@ -15,21 +15,13 @@ use std::sync::Arc;
 mod offline;
 #[path = "common/present.rs"]
 mod present;
+#[path = "common/run.rs"]
+mod run;
 #[path = "common/ways.rs"]
 mod ways;
 
+use run::run;
 use ways::devices;
-
-/// The outputs of a pipeline on a device, or its error.
-fn run(
-    text: &str,
-    (device, fuse): (Arc<dyn Device>, bool),
-) -> Result<impl Fn(&str) -> Vec<f64> + use<>, String> {
-    let options = Options { fuse, ..Options::default() };
-    let report = offline::session(text, device, options).run_stages(None, &mut |_| {});
-    let outputs = report.map_err(|error| error.to_string())?.outputs;
-    Ok(move |name: &str| outputs[name].values.to_f64())
-}
 
 /// Whole outputs of the only graph of a pipeline.
 fn outputs(
@@ -398,6 +390,13 @@ fn misuse_ends_in_an_error_that_names_the_requirement() {
             "near.radius_is_not_negative",
         ),
         (with_state(r#""near": "tree(where(x > 1.5, nan, x))""#, go), "near.all_rows_are_finite"),
+        (
+            with_state(
+                r#""near": "tree_of_groups(x, remainder(arange(stop=40), 5), groups=4, block=8)""#,
+                go,
+            ),
+            "near.labels_are_groups",
+        ),
         (
             with_state(r#""near": "tree_insert(built.*, normal(shape=[30, D]), 40 + arange(stop=30))""#, go),
             "near.index_has_room",
