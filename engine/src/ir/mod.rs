@@ -9,6 +9,7 @@ mod dtype;
 mod graph;
 mod handle;
 mod issue;
+mod join;
 mod op;
 mod prim;
 mod pruned;
@@ -26,8 +27,8 @@ pub use builder::Builder;
 pub use dim::{Dim, Symbol};
 pub use dtype::DType;
 pub use graph::{
-    Call, Graph, InputKind, Keep, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Value, free_name,
-    written_path,
+    Call, Graph, InputKind, Keep, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Value,
+    free_name, written_path,
 };
 pub use handle::{E, Reg};
 pub use issue::TypeIssue;

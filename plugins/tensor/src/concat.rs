@@ -1,6 +1,6 @@
 //! `concat` and `stack`.
 
-use engine_core::ir::{Builder, DType, Dim, E, Literal, Type, Value};
+use engine_core::ir::{Builder, Dim, Type, Value};
 use engine_core::op::{AttrSpec, Grad, GradCall, InputSpec, OpForm, TypeIssue, checked};
 
 /// The maximum number of operands of a call.
@@ -18,7 +18,7 @@ pub fn concat() -> OpForm {
         })
         .expand(|b, call| {
             let axis = checked(b.ty(call.inputs[0]).axis(call.attrs.int("axis")));
-            vec![join(b, call.inputs, axis)]
+            vec![b.concat(call.inputs, axis)]
         })
         .grad(Grad::rule(|b, call| {
             let axis = checked(b.ty(call.inputs[0]).axis(call.attrs.int("axis")));
@@ -50,7 +50,7 @@ pub fn stack() -> OpForm {
                 b.reshape(x, &extents)
             };
             let parts: Vec<Value> = call.inputs.iter().map(lift).collect();
-            vec![join(b, &parts, axis)]
+            vec![b.concat(&parts, axis)]
         })
         .grad(Grad::rule(|b, call| {
             let axis = checked(lifted(b.ty(call.inputs[0]), 0).axis(call.attrs.int("axis")));
@@ -112,37 +112,4 @@ fn mismatch(types: &[Type], i: usize, axis: usize) -> TypeIssue {
     TypeIssue::new(format!("{} cannot follow {} along axis {axis}", types[i], types[0]))
         .at(i, format!("this is {}", types[i]))
         .help("types must agree except in that extent")
-}
-
-/// Parts joined along an axis. Each part is padded to the whole extent, and the result selects by position. It keeps every bit, whereas a sum would
-/// lose the sign of -0.
-pub fn join(b: &mut Builder, parts: &[Value], axis: usize) -> Value {
-    let extents: Vec<usize> = parts.iter().map(|&part| b.extents(part)[axis]).collect();
-    let total: usize = extents.iter().sum();
-    let mut whole = b.ty(parts[0]).clone();
-    whole.shape[axis] = Dim::Fixed(total);
-    let mut y = None;
-    let mut before = 0;
-    for (&part, &extent) in parts.iter().zip(&extents) {
-        let padded = pad(b, part, axis, before, total - before - extent);
-        y = Some(match y {
-            None => padded,
-            Some(earlier) => {
-                let position = b.iota(axis, whole.with_dtype(DType::I32));
-                b.map(&[position, earlier, padded], |v| E::select(v[0].lt(before as i64), v[1], v[2]))
-            }
-        });
-        before += extent;
-    }
-    y.unwrap_or(parts[0])
-}
-
-fn pad(b: &mut Builder, part: Value, axis: usize, before: usize, after: usize) -> Value {
-    if before + after == 0 {
-        return part;
-    }
-    let mut low = vec![0; b.ty(part).rank()];
-    let mut high = low.clone();
-    (low[axis], high[axis]) = (before, after);
-    b.pad(part, &low, &high, Literal::Int(0))
 }

@@ -1,6 +1,5 @@
 //! Repetition: `repeat`, `tile`, `roll`, `meshgrid`.
 
-use crate::concat::join;
 use engine_core::ir::{Attrs, Builder, Dim, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, InputSpec, Lowering, OpForm, TypeIssue, checked};
 
@@ -150,7 +149,7 @@ fn rolled_along(b: &mut Builder, x: Value, axis: usize, shift: i64) -> Value {
         (start[axis], counts[axis]) = (from, count);
         b.slice(x, &start, &counts, &vec![1; extents.len()])
     });
-    join(b, &parts, axis)
+    b.concat(&parts, axis)
 }
 
 /// The most operands of `meshgrid`.

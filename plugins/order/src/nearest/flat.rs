@@ -5,7 +5,7 @@
 
 use super::candidates::Search;
 use super::metric::Metric;
-use super::{joined, picked, sorted, topk};
+use super::{picked, sorted, topk};
 use engine_core::ir::{
     Binary, Builder, Combine, DType, E, Graph, InputKind, Keep, Literal, NodeOp, Output, Symbol, Type, Value,
 };
@@ -151,8 +151,8 @@ impl Trip<'_> {
         let own_values = self.metric.values(b, self.queries, self.base, inside);
         // Rows behind the last one come behind all others, as NaN does.
         let own_values = b.map(&[own, own_values], |v| E::select(v[0].lt(n as f64), v[1], f64::NAN));
-        let values = joined(b, values, own_values);
-        let rows = joined(b, rows, own);
+        let values = b.concat(&[values, own_values], 1);
+        let rows = b.concat(&[rows, own], 1);
         let best = topk(b, values, k, false);
         (best[0], picked(b, rows, best[1]))
     }

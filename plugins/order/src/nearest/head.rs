@@ -7,7 +7,6 @@
 //! V need not be orthonormal. Let ε be the Frobenius norm of `VᵀV - 1`. The nearest matrix of orthonormal columns is at
 //! most ε away, since roots are nearer to 1 than their squares. So a product with V is wrong by ε·|y| at most.
 
-use super::joined;
 use super::metric::squared_norms;
 use engine_core::ir::{Binary, Builder, Contract, DType, Type, Value};
 use engine_core::numerics::Precision;
@@ -57,7 +56,7 @@ impl Head {
         let tails = b.map(&[tails], |v| v[0].sqrt());
         let n = b.extents(x)[0];
         let tails = b.reshape(tails, &[n, 1]);
-        joined(b, heads, tails)
+        b.concat(&[heads, tails], 1)
     }
 
     /// The error of coordinates. A sum of n products is wrong by `(n + 16)·u` of the sum of their magnitudes at most, and
