@@ -8,7 +8,7 @@ use super::kernel::matmul::Side;
 use super::kernel::row_fold::RowConsumer;
 use super::place::{Place, reduced_domain};
 use super::shapes::operand_axes;
-use crate::ir::{NodeId, NodeOp, RECOMPUTED, Value};
+use crate::ir::{NodeId, NodeOp, RECOMPUTED, Value, in_turn_with};
 use crate::work::steps;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -45,9 +45,11 @@ fn join_of(
 ) -> Result<Joined, Refusal> {
     if groups.no_fuse(from) != groups.no_fuse(to) {
         let (from, to) = (groups.no_fuse(from), groups.no_fuse(to));
-        let recomputes = [from, to].into_iter().flatten().any(|mark| mark.ends_with(RECOMPUTED));
-        return Err(if recomputes {
+        let marks = || [from, to].into_iter().flatten();
+        return Err(if marks().any(|mark| mark.ends_with(RECOMPUTED)) {
             "one of them recomputes a layer"
+        } else if marks().any(|mark| in_turn_with(mark).is_some()) {
+            "one of them is a part of an op whose parts run one after the other"
         } else {
             "`fuse: Never` keeps them apart"
         });

@@ -220,8 +220,8 @@ pub struct Node {
     pub regions: Vec<Graph>,
     /// The place in the source, if there is one.
     pub span: Option<Span>,
-    /// The source node with `fuse: Never` that this node is, or is a part of, or the layer that it recomputes, with
-    /// [`RECOMPUTED`]. Such nodes get kernels of their own.
+    /// The source node with `fuse: Never` that this node is, or is a part of; or the layer that it recomputes, with
+    /// [`RECOMPUTED`]; or the [`PART`] of an op. Such nodes get kernels of their own.
     pub no_fuse: Option<Symbol>,
 }
 
@@ -357,6 +357,16 @@ impl Graph {
 /// The end of a [`Node::no_fuse`] mark of gradients that recompute a layer. The plan runs such marks one after the other. No
 /// name that a user gives has a space.
 pub const RECOMPUTED: &str = " again";
+
+/// What separates the two halves of a [`Node::no_fuse`] mark of a part of an op: a name of all parts, and the part. The plan
+/// runs such parts one after the other, so that the memory of one is free for the next.
+pub const PART: &str = " part ";
+
+/// The name of the marks that a mark runs in turn with, if there are such.
+pub fn in_turn_with(mark: &str) -> Option<&str> {
+    let parts = mark.split_once(PART).map(|(parts, _)| parts);
+    if mark.ends_with(RECOMPUTED) { Some(RECOMPUTED) } else { parts }
+}
 
 /// A name that is not taken, equal to the wanted one or derived from it. It is taken from here on.
 pub fn free_name(taken: &mut HashSet<Symbol>, wanted: &str) -> Symbol {

@@ -27,8 +27,8 @@ pub use builder::Builder;
 pub use dim::{Dim, Symbol};
 pub use dtype::DType;
 pub use graph::{
-    Call, Graph, InputKind, Keep, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Value,
-    free_name, written_path,
+    Call, Graph, InputKind, Keep, Node, NodeId, NodeOp, Output, PART, RECOMPUTED, StateLink, Value,
+    free_name, in_turn_with, written_path,
 };
 pub use handle::{E, Reg};
 pub use issue::TypeIssue;

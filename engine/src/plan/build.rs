@@ -7,7 +7,7 @@ use super::users::Users;
 use super::{Assertion, Buffer, BufferId, Launch, Place, Plan};
 use crate::diag::Span;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Use};
-use crate::ir::{Graph, Node, NodeId, NodeOp, Output, RECOMPUTED, StateLink, Symbol, Value, View};
+use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View, in_turn_with};
 use crate::numerics::{Numerics, Precision};
 use crate::work::steps;
 use indexmap::IndexMap;
@@ -24,32 +24,35 @@ pub fn plan(graph: &Graph, kernels: Vec<Kernel>, n_streams: usize) -> Plan {
     planner.finish(order, n_streams.max(1))
 }
 
-/// Lets the kernels of each recomputed layer wait for those of the layer before it in the backward pass. So the activations
-/// of one layer at a time are in memory.
+/// Lets the kernels of each recomputed layer wait for those of the layer before it in the backward pass, and those of each part
+/// of an op for those of the part before. So the values of one layer or part at a time are in memory.
 fn in_turn(graph: &Graph, kernels: &[Kernel], before: Before) -> Before {
-    let mark = |kernel: &Kernel| {
-        let first = *kernel.nodes.iter().min()?;
-        let mark = graph.nodes[first].no_fuse.clone().filter(|mark| mark.ends_with(RECOMPUTED))?;
-        Some((mark, first))
-    };
-    let mut layers: IndexMap<Symbol, (NodeId, Vec<usize>)> = IndexMap::new();
-    for (id, (mark, first)) in kernels.iter().enumerate().filter_map(|(id, kernel)| Some((id, mark(kernel)?)))
-    {
-        let (start, members) = layers.entry(mark).or_insert((first, vec![]));
+    let mut families: IndexMap<String, IndexMap<Symbol, (NodeId, Vec<usize>)>> = IndexMap::new();
+    for (id, kernel) in kernels.iter().enumerate() {
+        let Some(&first) = kernel.nodes.iter().min() else { continue };
+        let Some(mark) = &graph.nodes[first].no_fuse else { continue };
+        let Some(family) = in_turn_with(mark) else { continue };
+        let family = families.entry(family.to_string()).or_default();
+        let (start, members) = family.entry(mark.clone()).or_insert((first, vec![]));
         *start = first.min(*start);
         members.push(id);
     }
-    layers.sort_by(|_, (a, _), _, (b, _)| a.cmp(b));
+    families.into_values().fold(before, ordered)
+}
+
+/// The order in which members of each mark of a family also wait for those of the mark before.
+fn ordered(before: Before, mut family: IndexMap<Symbol, (NodeId, Vec<usize>)>) -> Before {
+    family.sort_by(|_, (a, _), _, (b, _)| a.cmp(b));
     let mut ordered = before.clone();
-    let layers: Vec<Vec<usize>> = layers.into_values().map(|(_, members)| members).collect();
-    for pair in layers.windows(2) {
+    let marks: Vec<Vec<usize>> = family.into_values().map(|(_, members)| members).collect();
+    for pair in marks.windows(2) {
         for &member in &pair[1] {
             ordered[member].extend(&pair[0]);
             ordered[member].sort_unstable();
             ordered[member].dedup();
         }
     }
-    // Kernels of several layers may have been joined with kernels of others.
+    // Kernels of several marks may have been joined with kernels of others.
     if is_circular(&ordered) { before } else { ordered }
 }
 

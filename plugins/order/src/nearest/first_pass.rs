@@ -89,9 +89,9 @@ impl FirstPass {
         b.target.folds_columns_of(b.dtype(self.factors[0]), self.errors.precision)
     }
 
-    /// The scores of queries and all rows, `[m, n]`.
-    pub fn scores(&self, b: &mut Builder) -> Value {
-        self.errors.scores(b, self.metric, self.factors, self.norms[1])
+    /// The scores of queries, a part of the first factor, and all rows: `[m, n]`.
+    pub fn scores(&self, b: &mut Builder, queries: Value) -> Value {
+        self.errors.scores(b, self.metric, [queries, self.factors[1]], self.norms[1])
     }
 
     /// The least score of each block of `width` rows, `[m, blocks]`, for blocks that begin with row `first`. Rows that are

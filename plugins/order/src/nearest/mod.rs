@@ -247,17 +247,3 @@ fn picked(b: &mut Builder, ids: Value, places: Value) -> Value {
     let found = b.gather(ids, inside, 1, 1);
     b.map(&[places, found], |v| E::select(v[0].ge(0.0), v[1], -1.0))
 }
-
-/// The columns of `a`, then those of `c`.
-fn joined(b: &mut Builder, a: Value, c: Value) -> Value {
-    let [left, right] = [a, c].map(|x| b.extents(x)[1]);
-    if right == 0 {
-        return a;
-    }
-    let zero = Literal::Int(0).cast(b.dtype(a));
-    let a = b.pad(a, &[0, 0], &[0, right], zero);
-    let c = b.pad(c, &[0, left], &[0, 0], zero);
-    let rows = b.extents(a)[0];
-    let column = b.iota(1, Type::new(DType::I32, &[rows, left + right]));
-    b.map(&[column, a, c], |v| E::select(v[0].lt(left as f64), v[1], v[2]))
-}

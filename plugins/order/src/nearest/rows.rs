@@ -5,9 +5,9 @@ use super::first_pass::{FirstPass, block_width};
 use super::flat::compared_with_all;
 use super::head::Head;
 use super::metric::Metric;
-use super::{attrs, joined, operands, sorted, topk, types};
+use super::{attrs, operands, sorted, topk, types};
 use crate::axis::called;
-use engine_core::ir::{Attr, Attrs, Builder, DType, E, Literal, Type, Value};
+use engine_core::ir::{Attr, Attrs, Builder, DType, E, Literal, PART, Symbol, Type, Value};
 use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, Rounding, TypeRule};
 
 /// The numbers of the k rows nearest to each query, ascending: `(f32[m, d], f32[n, d])` to `i32[m, k]`. The second result,
@@ -94,15 +94,39 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     vec![compared_with_all(b, &search, found, certified), certified, scanned]
 }
 
-/// The rows that a kernel finds which compares one row after another, and how many it compares.
+/// The most queries whose scores are in memory at a time, if there are so many, and the parts of all queries at most.
+const PART_QUERIES: usize = 64;
+const MOST_PARTS: usize = 32;
+
+/// The rows that a kernel finds which compares one row after another, and how many it compares. Parts of the queries follow
+/// each other, so that the scores of one part at a time are in memory.
 fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass) -> (Value, Value) {
-    let scores = first.scores(b);
+    let (mark, scope) = (b.no_fuse(), b.scope());
+    let m = b.extents(search.queries)[0];
+    let count = m.div_ceil(MOST_PARTS).max(PART_QUERIES);
     let [slope, offset] = first.errors.bound(b, search.metric, first.norms[0]);
     let attrs = Attrs::default()
         .with("k", Attr::from(search.k as i64))
         .with("metric", call.attrs.get("metric").clone());
-    let found = called(b, "nearest_by_bounds", &[search.queries, search.base, scores, slope, offset], attrs);
-    (found[0], found[1])
+    let (mut found, mut compared) = (vec![], vec![]);
+    for start in (0..m.max(1)).step_by(count) {
+        let rows = count.min(m - start);
+        if rows < m {
+            b.set_no_fuse(Some(Symbol::from(format!("{scope}{PART}{start}"))));
+        }
+        let [slope, offset] = [slope, offset].map(|x| b.slice(x, &[start], &[rows], &[1]));
+        let [queries, factor] = [search.queries, first.factors[0]].map(|x| {
+            let d = b.extents(x)[1];
+            b.slice(x, &[start, 0], &[rows, d], &[1, 1])
+        });
+        let scores = first.scores(b, factor);
+        let best =
+            called(b, "nearest_by_bounds", &[queries, search.base, scores, slope, offset], attrs.clone());
+        found.push(best[0]);
+        compared.push(best[1]);
+    }
+    b.set_no_fuse(mark);
+    (b.concat(&found, 0), b.concat(&compared, 0))
 }
 
 /// Candidates beyond k. Rounded factors leave more doubt, and heads even more.
@@ -124,7 +148,7 @@ fn useful_width(n: usize, n_chosen: usize) -> Option<usize> {
 
 /// The `count` rows of the least scores, ascending, and the next score.
 fn of_rows(b: &mut Builder, first: &FirstPass, count: usize) -> (Value, Value) {
-    let scores = first.scores(b);
+    let scores = first.scores(b, first.factors[0]);
     chosen(b, scores, count)
 }
 
@@ -142,7 +166,7 @@ fn of_blocks(b: &mut Builder, first: &FirstPass, count: usize, width: usize) -> 
     let rows = b.reshape(rows, &[m, count * width]);
     let behind = b.iota(1, Type::new(DType::I32, &[m, n - whole]));
     let behind = b.map(&[behind], |v| v[0] + whole as f64);
-    (joined(b, rows, behind), least)
+    (b.concat(&[rows, behind], 1), least)
 }
 
 /// The places of the `count` least of each row, ascending, and the next of them.

@@ -1,8 +1,8 @@
 //! Range search: `within`.
 
+use super::coarse;
 use super::first_pass::{FirstPass, block_width};
 use super::metric::Metric;
-use super::{coarse, joined};
 use crate::ragged::{Compacted, cap, capacity, limits};
 use engine_core::ir::{Attrs, Builder, DType, Dim, E, Literal, Requirement, Type, Value};
 use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue};
@@ -189,7 +189,7 @@ impl Range {
         let folds = first.folds_columns(b);
         let width = if folds || m * n >= i32::MAX as usize { block_width(n) } else { 1 };
         let least = match width {
-            1 => first.scores(b),
+            1 => first.scores(b, first.factors[0]),
             _ => self.minima(b, &first, width),
         };
         // Squares are rounded, and so are roots.
@@ -217,7 +217,7 @@ impl Range {
         let rest = (n > whole).then(|| first.minima(b, [whole, 1, n - whole], self.filter));
         let blocks = (n_blocks > 0).then(|| first.minima(b, [0, n_blocks, width], self.filter));
         match (blocks, rest) {
-            (Some(blocks), Some(rest)) => joined(b, blocks, rest),
+            (Some(blocks), Some(rest)) => b.concat(&[blocks, rest], 1),
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => engine_core::bug!("a search of no rows"),
         }
