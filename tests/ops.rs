@@ -24,6 +24,8 @@ mod named;
 mod on_gpu;
 #[path = "ops/refusals.rs"]
 mod refusals;
+#[path = "ops/row_folds.rs"]
+mod row_folds;
 #[path = "ops/small.rs"]
 mod small;
 #[path = "common/small_integers.rs"]

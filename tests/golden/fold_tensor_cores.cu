@@ -66,14 +66,14 @@ const unsigned int first_tile = piece * 1, end_tile = min(first_tile + 1, 8u);
 await_phase(rows_full + 8 * kept, turn);
 const uint32 l_0 = uint32(2139095040);
 const float l_1 = reinterpret_cast<float const&>(l_0);
-float best[1][2];
-unsigned int place[1][2];
+float state_0[1][2];
+unsigned int state_1[1][2];
 #pragma unroll
 for (int i = 0; i < 1; i++)
 #pragma unroll
 for (int half = 0; half < 2; half++) {
-best[i][half] = l_1;
-place[i][half] = first_tile * 128 + threadIdx.x % 4 * 2;
+state_0[i][half] = l_1;
+state_1[i][half] = first_tile * 128 + threadIdx.x % 4 * 2;
 }
 for (unsigned int tile = first_tile; tile < end_tile; tile++) {
 const unsigned int first_column = tile * 128;
@@ -144,7 +144,7 @@ bool has_nan[1][2];
 for (int i = 0; i < 1; i++)
 #pragma unroll
 for (int half = 0; half < 2; half++) {
-now[i][half] = best[i][half];
+now[i][half] = state_0[i][half];
 at[i][half] = ~0u;
 has_nan[i][half] = false;
 }
@@ -170,20 +170,20 @@ for (int i = 0; i < 1; i++)
 #pragma unroll
 for (int half = 0; half < 2; half++) {
 if (has_nan[i][half]) {
-now[i][half] = best[i][half];
+now[i][half] = state_0[i][half];
 at[i][half] = ~0u;
 #pragma unroll
 for (int e = 31; e >= 0; e--) {
 const float x = sums[i][e / 2 * 4 + 2 * half + e % 2];
-if (x != x && best[i][half] == best[i][half]) {
+if (x != x && state_0[i][half] == state_0[i][half]) {
 now[i][half] = x;
 at[i][half] = e / 2 * 8 + e % 2;
 }
 }
 }
 if (at[i][half] != ~0u) {
-best[i][half] = now[i][half];
-place[i][half] = first_column + threadIdx.x % 4 * 2 + at[i][half];
+state_0[i][half] = now[i][half];
+state_1[i][half] = first_column + threadIdx.x % 4 * 2 + at[i][half];
 }
 }
 }
@@ -197,9 +197,9 @@ for (int i = 0; i < 1; i++)
 #pragma unroll
 for (int half = 0; half < 2; half++) {
 const unsigned int row = first_row + own_row + 64 * i + 8 * half;
-const float l_13 = best[i][half];
+const float l_13 = state_0[i][half];
 l_mut_14 = l_13;
-const uint32 l_15 = place[i][half];
+const uint32 l_15 = state_1[i][half];
 l_mut_16 = l_15;
 const float l_17 = l_mut_14;
 const float l_18 = { __shfl_xor_sync(-1, l_17, uint32(1)) };

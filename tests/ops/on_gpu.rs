@@ -3,12 +3,13 @@
 use super::bytes_of;
 use engine::Engine;
 use engine::core::codegen::{
-    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, TensorMap, assertion_words,
+    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, ResultTile, TensorMap, assertion_words,
 };
 use engine::core::compile::{Options, compile};
 use engine::core::device_model::{DeviceModel, KernelLimits, RowFolds};
 use engine::core::fusion::{Kernel, KernelBody, MatmulBody, RowConsumer, Use};
 use engine::core::ir::{DType, Graph, parse};
+use engine::core::numerics::Precision;
 use engine::core::op::{GpuForm, Registry, TypeRule};
 use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::plan::Place;
@@ -20,9 +21,6 @@ use std::collections::HashMap;
 
 #[path = "../../examples/plugin/src/running_median.rs"]
 mod running_median;
-
-#[path = "../../examples/plugin/src/row_moments.rs"]
-mod row_moments;
 
 #[path = "../../engine/src/codegen/tests/on_host.rs"]
 #[allow(dead_code, reason = "the tests of the core use the rest")]
@@ -37,6 +35,8 @@ pub(super) enum Products {
     In(DeviceModel),
     /// Computed by a library, in panels of `0` bytes.
     Panels(usize),
+    /// On tensor cores of so many processors.
+    TensorCores(usize),
 }
 
 /// The outputs of a graph. `None` without a C++ compiler.
@@ -67,6 +67,11 @@ fn run(
         let after = match (&kernel.body, products) {
             (KernelBody::Matmul(body), Products::Panels(bytes)) if body.rows.is_some() => {
                 run_panels(kernel, body, &given, bytes)?
+            }
+            (KernelBody::Matmul(body), Products::TensorCores(n_processors)) if body.rows.is_some() => {
+                let (tile, device) = (ResultTile::ALL[2], DeviceModel { n_processors, ..target });
+                let launches = KernelSpec::fold_on_tensor_cores(kernel, Precision::Tf32, tile, device);
+                on_host::run_launches(kernel, &launches.unwrap(), &given, 0)?
             }
             _ => on_host::run_launches(kernel, &launches(kernel, target), &given, 0)?,
         };
@@ -130,7 +135,7 @@ fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usiz
     Some(memory.operands)
 }
 
-fn check_graph(nodes: &str, inputs: &HashMap<String, OracleTensor>, products: Products) {
+pub(super) fn check_graph(nodes: &str, inputs: &HashMap<String, OracleTensor>, products: Products) {
     let registry = Engine::new().registry;
     let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
     check(&graph, &registry, inputs, products, nodes);
@@ -159,7 +164,7 @@ fn output(graph: &Graph, name: &str) -> engine::core::ir::Value {
 }
 
 /// Numbers of both signs with many equal ones.
-fn numbers(n: usize, n_kinds: u32) -> Vec<f64> {
+pub(super) fn numbers(n: usize, n_kinds: u32) -> Vec<f64> {
     let mixed = (0..n as u32).map(|i| (i.wrapping_add(7).wrapping_mul(2_654_435_761) >> 7) % n_kinds);
     mixed.map(|x| f64::from(x) - f64::from(n_kinds / 2)).collect()
 }
@@ -278,11 +283,10 @@ fn selections_take_no_more_memory_than_a_block_has() {
             check_rows_by(poor(kib), &call, dtype, [1, 3000], k, numbers(3000, 5000));
         }
     }
-    let most = |kib: usize| {
+    for (kib, most) in [(16, 768), (32, 1024), (48, 1024)] {
         let Products::In(target) = poor(kib) else { unreachable!() };
-        (1..=2048).rev().find(|&k| is_selected(k, &target))
-    };
-    assert_eq!([16, 32, 48].map(most), [768, 1024, 1024].map(Some));
+        assert!(is_selected(most, &target) && !is_selected(most + 1, &target), "{kib} KiB");
+    }
 }
 
 /// A body that takes elements sees halves as 32-bit numbers.
@@ -352,7 +356,7 @@ fn selections_of_one_and_of_all_and_from_long_rows() {
     check_rows("topk_rows(x, k=5000, pad=true)", f32, [1, 4500], 5000, special(f32, 4500));
 }
 
-fn matrices(m: usize, n: usize, k: usize) -> HashMap<String, OracleTensor> {
+pub(super) fn matrices(m: usize, n: usize, k: usize) -> HashMap<String, OracleTensor> {
     // Small integers, so that all sums are exact, and many are equal.
     let matrix = |rows: usize, seed: usize| {
         let elements: Vec<f64> = numbers(rows * k + seed, 9)[seed..].to_vec();
@@ -381,42 +385,6 @@ fn rows_of_a_product_are_selected_from_as_they_come() {
     }
     check_fold([1, 40000], &both(1, 10), "topk_rows(p, k=10)", outputs, Products::Panels(1 << 20));
     check_fold([1, 40000], &both(1, 10), "topk_rows(p, k=10)", outputs, Products::Own);
-}
-
-/// A row reduction of a plugin that selects nothing: alone, in pieces, and behind a matmul.
-#[test]
-fn a_row_reduction_of_a_plugin_runs_alone_and_behind_a_matmul() {
-    let mut registry = Engine::new().registry;
-    registry.add(row_moments::row_moments());
-    let outputs = "output mean = mean\noutput variance = variance";
-    let check = |nodes: String, inputs: &HashMap<String, OracleTensor>, products: Products| {
-        let graph = parse(&format!("graph test {{\n{nodes}\n{outputs}\n}}\n"), &registry).unwrap();
-        check(&graph, &registry, inputs, products, &nodes);
-    };
-    let call = |m: usize, x: &str| format!("(mean: f32[{m}], variance: f32[{m}]) = row_moments({x})");
-    for products in [Products::Own, poor(16)] {
-        for [m, n] in [[3, 301], [1, 40000], [4, 1]] {
-            let x = OracleTensor::new(DType::F32, &[m, n], &numbers(m * n, 50));
-            let inputs = HashMap::from([("x".to_string(), x)]);
-            check(format!("input x: f32[{m}, {n}]\n{}", call(m, "x")), &inputs, products);
-        }
-    }
-    for products in [Products::Own, Products::Panels(64 * 128 * 4), Products::Panels(1 << 20)] {
-        for [m, n] in [[70, 500], [3, 301], [1, 40000]] {
-            let product = format!("t: f32[8, {n}] = transpose(b)\np: f32[{m}, {n}] = matmul(q, t)");
-            let nodes = format!("input q: f32[{m}, 8]\ninput b: f32[{n}, 8]\n{product}\n{}", call(m, "p"));
-            check(nodes, &positive(matrices(m, n, 8)), products);
-        }
-    }
-}
-
-/// Matrices of numbers of one sign, so that no sum cancels.
-fn positive(matrices: HashMap<String, OracleTensor>) -> HashMap<String, OracleTensor> {
-    let shifted = |tensor: OracleTensor| {
-        let numbers: Vec<f64> = tensor.to_f64().iter().map(|number| number + 5.0).collect();
-        OracleTensor::new(tensor.dtype, &tensor.extents, &numbers)
-    };
-    matrices.into_iter().map(|(name, tensor)| (name, shifted(tensor))).collect()
 }
 
 #[test]

@@ -89,6 +89,10 @@ impl<F: ThreadFold> BlockFold for InRegisters<F> {
         n_words(&self.fold.state())
     }
 
+    fn of_threads(&self) -> Option<Arc<dyn ThreadFold>> {
+        Some(Arc::<F>::clone(&self.fold))
+    }
+
     fn merging(&self, n_pieces: usize, _: &DeviceModel) -> Arc<dyn BlockFold> {
         let threads = n_pieces.next_power_of_two().clamp(FEWEST_THREADS, self.threads);
         let fold = Arc::clone(&self.fold);

@@ -54,6 +54,12 @@ pub trait BlockFold: Debug + Send + Sync {
         false
     }
 
+    /// The fold of each thread, if the threads of a block have states of their own. Kernels on tensor cores, whose threads hold
+    /// the elements, fold by it.
+    fn of_threads(&self) -> Option<Arc<dyn ThreadFold>> {
+        None
+    }
+
     /// The block fold that merges the states of `n_pieces` pieces.
     fn merging(&self, n_pieces: usize, device: &DeviceModel) -> Arc<dyn BlockFold>;
 

@@ -182,7 +182,7 @@ impl KernelSpec {
     ) -> Option<Vec<KernelSpec>> {
         let body = matmul_body(kernel);
         let rows = body.rows.as_deref()?;
-        let score_fold = ScoreFold::of(&rows.consumer)?;
+        let score_fold = ScoreFold::of(&rows.consumer, &device)?;
         if kernel.has_checks() {
             return None;
         }

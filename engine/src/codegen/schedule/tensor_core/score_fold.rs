@@ -1,17 +1,19 @@
 //! Folds of the scores that a thread holds: two rows of each part, and two neighbours of every eight columns.
 
-use crate::codegen::ir::builder::{BOOL, Code, F32, U32};
+use crate::codegen::ir::builder::{BOOL, Code, F32};
 use crate::codegen::ops::packed_types::Buffer;
 use crate::codegen::ops::scalar::narrowed;
 use crate::codegen::schedule::extreme_fold::ExtremeFold;
+use crate::codegen::schedule::row_fold::AnyFold;
 use crate::device_model::DeviceModel;
 use crate::fusion::RowConsumer;
 use crate::ir::{DType, Monoid};
 use crate::op::gpu::ThreadFold;
-use cubecl_core::ir::Variable;
+use cubecl_core::ir::{ElemType, Variable};
+use std::sync::Arc;
 
-/// Words of a row's state: the extreme and its column.
-const STATE_WORDS: i64 = 2;
+/// The most values of the state of a row. A thread has the states of four rows.
+const MOST_VALUES: usize = 4;
 
 /// Neighbouring columns of a thread where its scores lie.
 pub const PAIR: usize = 2;
@@ -35,10 +37,12 @@ for (int half = 0; half < 2; half++) {{
 }
 
 /// A fold of scores in registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ScoreFold {
     /// The extreme of each row, or its index.
     Extreme(Monoid),
+    /// A reduction of each row by an op whose threads have states of their own.
+    Threads(AnyFold),
     /// The reduction of each block of so many neighbouring columns.
     Blocks(Monoid, usize),
 }
@@ -58,64 +62,100 @@ pub struct Scores {
 
 impl ScoreFold {
     /// The fold of a row reduction; none if registers do not hold its state.
-    pub fn of(consumer: &RowConsumer) -> Option<ScoreFold> {
+    pub fn of(consumer: &RowConsumer, device: &DeviceModel) -> Option<ScoreFold> {
         match *consumer {
             RowConsumer::Extreme(monoid, DType::F32) => Some(ScoreFold::Extreme(monoid)),
             RowConsumer::Blocks { monoid, dtype: DType::F32, columns } => {
                 Some(ScoreFold::Blocks(monoid, columns))
+            }
+            RowConsumer::Call(ref call) if call.inputs[0].dtype == DType::F32 => {
+                let (reduction, call) = consumer.reduction()?;
+                let fold = reduction.block_fold(call, device).ok()?;
+                let state = fold.of_threads()?.state();
+                let fits = state.len() <= MOST_VALUES && state.iter().all(|&dtype| word(dtype).is_some());
+                fits.then_some(ScoreFold::Threads(AnyFold(fold)))
             }
             _ => None,
         }
     }
 
     /// Whether the pieces of a row have a result together.
-    pub fn merges_pieces(self) -> bool {
-        matches!(self, ScoreFold::Extreme(_))
+    pub fn merges_pieces(&self) -> bool {
+        !matches!(self, ScoreFold::Blocks(..))
+    }
+
+    /// The fold of a thread, if there are states.
+    fn of_threads(&self, device: DeviceModel) -> Option<Arc<dyn ThreadFold>> {
+        match self {
+            ScoreFold::Extreme(monoid) => Some(Arc::new(ExtremeFold::new(*monoid, DType::F32, device))),
+            ScoreFold::Threads(fold) => fold.of_threads(),
+            ScoreFold::Blocks(..) => None,
+        }
     }
 
     /// Emits the state of a row block, and returns the score of columns behind the last, if they have one.
-    pub fn begin(self, code: &mut Code, scores: Scores) -> Option<Variable> {
+    pub fn begin(&self, code: &mut Code, scores: Scores) -> Option<Variable> {
         match self {
-            ScoreFold::Extreme(monoid) => Some(begin_extreme(code, scores, monoid)),
+            ScoreFold::Extreme(monoid) => Some(begin_extreme(code, scores, *monoid)),
+            ScoreFold::Threads(_) => {
+                let fold = self.of_threads(code.device)?;
+                begin_states(code, scores, &*fold);
+                None
+            }
             ScoreFold::Blocks(..) => None,
         }
     }
 
     /// Emits the fold of a tile.
-    pub fn take(self, code: &mut Code, scores: Scores, results: &[Target]) {
+    pub fn take(&self, code: &mut Code, scores: Scores, results: &[Target]) {
         match self {
-            ScoreFold::Extreme(monoid) => code.lines(&take_extreme(scores, monoid)),
-            ScoreFold::Blocks(monoid, columns) => take_blocks(code, scores, (monoid, columns), results),
+            ScoreFold::Extreme(monoid) => code.lines(&take_extreme(scores, *monoid)),
+            ScoreFold::Threads(_) => {
+                let fold = self.of_threads(code.device);
+                fold.iter().for_each(|fold| take_states(code, scores, &**fold));
+            }
+            ScoreFold::Blocks(monoid, columns) => take_blocks(code, scores, (*monoid, *columns), results),
         }
     }
 
     /// Emits what becomes of the state at the end of a piece. It goes to memory for states, if there is one.
-    pub fn finish(self, code: &mut Code, scores: Scores, results: &[Target], states: Option<Variable>) {
-        if let ScoreFold::Extreme(monoid) = self {
-            finish_extreme(code, scores, monoid, (results, states));
-        }
+    pub fn finish(&self, code: &mut Code, scores: Scores, results: &[Target], states: Option<Variable>) {
+        let Some(fold) = self.of_threads(code.device) else { return };
+        finish_states(code, scores, &*fold, (results, states));
     }
+}
+
+/// The type of a state's value in CUDA, if it has 32 bits.
+fn word(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::F32 => Some("float"),
+        DType::I32 => Some("int"),
+        DType::U32 => Some("unsigned int"),
+        _ => None,
+    }
+}
+
+/// The array with a value of the states of a thread's rows, and the type of an element.
+fn arrays(fold: &dyn ThreadFold, device: DeviceModel) -> Vec<(String, ElemType)> {
+    let array = |(i, &dtype): (usize, &DType)| (format!("state_{i}"), device.register(dtype));
+    fold.state().iter().enumerate().map(array).collect()
 }
 
 /// The memory of a result, with its type.
 pub type Target = (Buffer, DType);
 
-fn extreme(monoid: Monoid, device: DeviceModel) -> ExtremeFold {
-    ExtremeFold::new(monoid, DType::F32, device)
-}
-
 /// Emits the state of extremes, and returns the score that no other is behind.
 fn begin_extreme(code: &mut Code, scores: Scores, monoid: Monoid) -> Variable {
-    let initial = extreme(monoid, code.device).init(code.scope)[0];
+    let initial = ExtremeFold::new(monoid, DType::F32, code.device).init(code.scope)[0];
     let (value, n) = (code.named(initial), scores.n_parts);
     // A row without a better element has its extreme at the first column.
     let text = format!(
         "\
-float best[{n}][2];
-unsigned int place[{n}][2];
+float state_0[{n}][2];
+unsigned int state_1[{n}][2];
 {rows}\
-best[i][half] = {value};
-place[i][half] = first_tile * {columns} + {OWN_COLUMN};
+state_0[i][half] = {value};
+state_1[i][half] = first_tile * {columns} + {OWN_COLUMN};
 }}
 ",
         rows = at_rows(n),
@@ -136,7 +176,7 @@ float now[{n}][2];
 unsigned int at[{n}][2];
 bool has_nan[{n}][2];
 {rows}\
-now[i][half] = best[i][half];
+now[i][half] = state_0[i][half];
 at[i][half] = ~0u;
 has_nan[i][half] = false;
 }}
@@ -156,20 +196,20 @@ has_nan[i][half] |= !(x <= y) && !(x > y);
 }}
 {rows}\
 if (has_nan[i][half]) {{
-now[i][half] = best[i][half];
+now[i][half] = state_0[i][half];
 at[i][half] = ~0u;
 #pragma unroll
 for (int e = {last}; e >= 0; e--) {{
 const float x = sums[i][e / 2 * 4 + 2 * half + e % 2];
-if (x != x && best[i][half] == best[i][half]) {{
+if (x != x && state_0[i][half] == state_0[i][half]) {{
 now[i][half] = x;
 at[i][half] = e / 2 * 8 + e % 2;
 }}
 }}
 }}
 if (at[i][half] != ~0u) {{
-best[i][half] = now[i][half];
-place[i][half] = first_column + {OWN_COLUMN} + at[i][half];
+state_0[i][half] = now[i][half];
+state_1[i][half] = first_column + {OWN_COLUMN} + at[i][half];
 }}
 }}
 ",
@@ -178,26 +218,77 @@ place[i][half] = first_column + {OWN_COLUMN} + at[i][half];
     )
 }
 
-/// Emits that four threads merge their extremes, and one of them writes the state, or the results without memory for
+/// Emits the states of a thread's rows.
+fn begin_states(code: &mut Code, scores: Scores, fold: &dyn ThreadFold) {
+    let n = scores.n_parts;
+    let initial = fold.init(code.scope);
+    let (mut declared, mut assigned) = (String::new(), String::new());
+    for (i, (&dtype, value)) in fold.state().iter().zip(initial).enumerate() {
+        let value = code.named(value);
+        declared += &format!("{} state_{i}[{n}][2];\n", word(dtype).unwrap_or("float"));
+        assigned += &format!("state_{i}[i][half] = {value};\n");
+    }
+    code.lines(&format!("{declared}{rows}{assigned}}}\n", rows = at_rows(n)));
+}
+
+/// Emits the fold of a tile into the states. Neighbouring steps belong to different rows, so none waits for the one before.
+fn take_states(code: &mut Code, scores: Scores, fold: &dyn ThreadFold) {
+    let [_, n] = scores.extents;
+    let text = format!(
+        "\
+#pragma unroll
+for (int j = 0; j < {n_pairs}; j++)
+#pragma unroll
+for (int e = 0; e < {PAIR}; e++) {{
+const unsigned int column = first_column + 8 * j + {OWN_COLUMN} + e;
+{inside}{rows}",
+        n_pairs = scores.columns / 8,
+        inside =
+            if n.is_multiple_of(scores.columns) { String::new() } else { format!("if (column < {n})\n") },
+        rows = at_rows(scores.n_parts),
+    );
+    code.lines(&text);
+    let value = code.expression(F32, "sums[i][4 * j + 2 * half + e]");
+    let column = code.expression(code.index, "column");
+    let arrays = arrays(fold, code.device);
+    let state = own_state(code, &arrays);
+    fold.step(code.scope, &state, value, column);
+    for ((array, _), &local) in arrays.iter().zip(&state) {
+        let value = code.snapshot(local);
+        let value = code.named(value);
+        code.line(format_args!("{array}[i][half] = {value};"));
+    }
+    code.lines("}\n}\n");
+}
+
+/// Emits locals with the state of row `half` of part `i`.
+fn own_state(code: &mut Code, arrays: &[(String, ElemType)]) -> Vec<Variable> {
+    let local = |(array, elem): &(String, ElemType)| {
+        let value = code.expression(*elem, format_args!("{array}[i][half]"));
+        code.mutable(value)
+    };
+    arrays.iter().map(local).collect()
+}
+
+/// Emits that four threads merge their states, and one of them writes the state, or the results without memory for
 /// states.
-fn finish_extreme(
+fn finish_states(
     code: &mut Code,
     scores: Scores,
-    monoid: Monoid,
+    fold: &dyn ThreadFold,
     (results, states): (&[Target], Option<Variable>),
 ) {
-    let fold = extreme(monoid, code.device);
     let row = format!("const unsigned int row = first_row + {OWN_ROW};\n");
     code.lines(&(at_rows(scores.n_parts) + &row));
-    let state = [("best", F32), ("place", U32)].map(|(name, elem)| {
-        let value = code.expression(elem, format_args!("{name}[i][half]"));
-        code.mutable(value)
-    });
+    let state = own_state(code, &arrays(fold, code.device));
     for distance in [1, 2] {
-        let others = state.map(|local| {
-            let own = code.snapshot(local);
-            code.shuffle_xor(own, distance)
-        });
+        let others: Vec<Variable> = state
+            .iter()
+            .map(|&local| {
+                let own = code.snapshot(local);
+                code.shuffle_xor(own, distance)
+            })
+            .collect();
         fold.merge(code.scope, &state, &others);
     }
     let [m, _] = scores.extents;
@@ -208,8 +299,9 @@ fn finish_extreme(
             let values = fold.finish(code.scope, &state);
             return results.iter().zip(values).for_each(|(to, value)| store(code, to, row, value));
         };
-        let first = code.scaled(row, STATE_WORDS * scores.n_pieces as i64);
-        let piece = code.expression(code.index, format_args!("piece * {STATE_WORDS}"));
+        let n_words = state.len();
+        let first = code.scaled(row, (n_words * scores.n_pieces) as i64);
+        let piece = code.expression(code.index, format_args!("piece * {n_words}"));
         let first = code.add_at(first, piece);
         for (i, &local) in state.iter().enumerate() {
             let value = code.snapshot(local);
