@@ -19,6 +19,8 @@ mod generate;
 mod hoisting;
 #[path = "stages/linalg.rs"]
 mod linalg;
+#[path = "stages/linear_loss.rs"]
+mod linear_loss;
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "stages/optimizers.rs"]

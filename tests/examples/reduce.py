@@ -137,6 +137,8 @@ def softmaxes():
         return torch.where(empty[:, 0], -inf, torch.where(empty, 0.0, x).logsumexp(1))
 
     case("a row of nothing but -inf", "log_sum_exp(a, axis=1)", [("f32", [[-inf, -inf], [0.5, -1.0]])], guarded)
+    case("a row of nothing but -inf", "row_log_sum_exp(a)", [("f32", [[-inf, -inf], [0.5, -1.0]])], guarded)
+    case("NaN and infinities", "row_log_sum_exp(a)", [("f32", HOLES)], lambda x: x.logsumexp(1), grad=False)
     for name in ("softmax", "log_softmax"):
         op = getattr(torch, name)
         case("along the last axis", f"{name}(a)", [("f32", X)], lambda x: op(x, dim=-1))

@@ -123,6 +123,7 @@ fn examples_of_ops_compute_the_same_results() {
         calls `lu_panel`, which has no counterpart in ONNX: inverse, lu_panel, lu_solve, solve
         calls `nearest_by_bounds`, which has no counterpart in ONNX: nearest_by_bounds
         calls `orthogonal_rows`, which has no counterpart in ONNX: eigh, orthogonal_rows, svd
+        calls `row_log_sum_exp`, which has no counterpart in ONNX: linear_cross_entropy, linear_cross_entropy_rows, row_log_sum_exp
         calls `small_cholesky`, which has no counterpart in ONNX: cholesky, qr, small_cholesky
         calls `small_triangular`, which has no counterpart in ONNX: small_triangular, solve_triangular
         calls `topk_rows`, which has no counterpart in ONNX: topk_rows

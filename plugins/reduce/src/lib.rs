@@ -10,6 +10,7 @@ mod log_sum_exp;
 mod loss;
 mod mean;
 mod norm;
+mod row_log_sum_exp;
 mod scans;
 mod softmax;
 mod spread;
@@ -24,10 +25,11 @@ pub use l2_norm::rowwise_l2_norm;
 pub use log_sum_exp::log_sum_exp;
 pub use loss::{
     bce_with_logits, contrastive_loss, cross_entropy, cross_entropy_rows, hinge_loss, huber_loss, kl_div,
-    l1_loss, mse_loss, nll_loss, triplet_loss,
+    l1_loss, linear_cross_entropy, linear_cross_entropy_rows, mse_loss, nll_loss, triplet_loss,
 };
 pub use mean::mean;
 pub use norm::norm;
+pub use row_log_sum_exp::row_log_sum_exp;
 pub use scans::{cummax, cummin, cumprod, cumsum, logcumsumexp};
 pub use softmax::{log_softmax, softmax};
 pub use spread::{std, var};
@@ -69,7 +71,7 @@ impl Plugin for Reduce {
             softmax(),
             log_softmax(),
         ];
-        let others = [statistics(), rowwise_l2_norm(), bincount()];
+        let others = [statistics(), rowwise_l2_norm(), bincount(), row_log_sum_exp()];
         along_axes.into_iter().map(OpForm::takes_scalars).chain(others).chain(loss::ops()).collect()
     }
 }

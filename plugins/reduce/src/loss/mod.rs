@@ -8,6 +8,7 @@ mod hinge_loss;
 mod huber_loss;
 mod kl_div;
 mod l1_loss;
+mod linear_cross_entropy;
 mod mse_loss;
 mod nll_loss;
 mod reduction;
@@ -21,6 +22,7 @@ pub use hinge_loss::hinge_loss;
 pub use huber_loss::huber_loss;
 pub use kl_div::kl_div;
 pub use l1_loss::l1_loss;
+pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_rows};
 pub use mse_loss::mse_loss;
 pub use nll_loss::nll_loss;
 pub use triplet_loss::triplet_loss;
@@ -33,6 +35,8 @@ pub(crate) fn ops() -> Vec<OpForm> {
         nll_loss(),
         cross_entropy_rows(),
         cross_entropy(),
+        linear_cross_entropy_rows(),
+        linear_cross_entropy(),
         bce_with_logits(),
         mse_loss(),
         l1_loss(),
