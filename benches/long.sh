@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly ALL=(malformed random onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
+readonly ALL=(malformed random types onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
 data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
 shift
 python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
@@ -21,6 +21,8 @@ onnx() {
   ENGINE_FUZZ_SECONDS=${SECONDS_OF_FUZZ:-100} ENGINE_FUZZ_SEED=$RANDOM cargo test --test onnx -- --nocapture damaged
 }
 random() { PROPTEST_CASES=${CASES:-2000} cargo test --test random; }
+# Every op in every type, on each GPU that is present.
+types() { ENGINE_TYPES=all cargo test --test gpu types; }
 conformance() { CONFORMANCE=all cargo test --test conformance; }
 # The bounds follow from the tables of benches/long.md: 1.01 of PyTorch's mean, and for `gru` its noise over three seeds.
 gpt() { trained gpt 'loss <= 1.9002' 1 2 3; }
