@@ -202,9 +202,11 @@ impl Builder<'_> {
 /// Lowers the nodes from `first` on, which an expansion has appended.
 fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Value> {
     let appended = builder.graph.nodes.split_off(first);
-    let scope = builder.scope();
+    let (scope, mark) = (builder.scope(), builder.no_fuse());
     let mut map: HashMap<Value, Value> = HashMap::new();
     for (offset, node) in appended.into_iter().enumerate() {
+        // An expansion may mark its parts.
+        builder.set_no_fuse(node.no_fuse.clone());
         let moved = |value: &Value| map.get(value).copied().unwrap_or(*value);
         let inputs: Vec<Value> = node.inputs.iter().map(moved).collect();
         let lowered = match &node.op {
@@ -226,6 +228,7 @@ fn lower_from(builder: &mut Builder, first: usize, values: Vec<Value>) -> Vec<Va
             map.insert(Value { node: first + offset, port }, value);
         }
     }
+    builder.set_no_fuse(mark);
     values.into_iter().map(|value| map.get(&value).copied().unwrap_or(value)).collect()
 }
 

@@ -44,6 +44,23 @@ fn few_rows_are_compared_where_few_axes_matter() {
     }
 }
 
+/// Bounds of all queries and rows would be larger than the rows by far.
+#[test]
+fn a_part_of_the_bounds_is_in_memory_at_a_time() {
+    let (m, n) = (2048, 3001);
+    let text = format!(
+        "graph search {{\ninput q: f32[{m}, 24]\ninput x: f32[{n}, 24]\ninput axes: f32[24, 6]\n\
+         (d: f32[{m}, 5], i: i32[{m}, 5], c: bool[{m}], s: i32[{m}]) = nearest(q, x, axes, k=5)\noutput i = i\n}}\n"
+    );
+    let registry = engine::Engine::new().registry;
+    let graph = engine::core::ir::parse(&text, &registry).unwrap();
+    let options = Options { device: present::cpu(2).model(), ..Options::default() };
+    let plan = engine::core::compile::compile(&graph, &registry, &options).plan;
+    let largest = plan.buffers.iter().map(|buffer| buffer.ty.numel()).max().unwrap();
+    assert!(largest <= m * n / 16, "{largest} elements");
+    assert!(plan.arena_bytes < m * n, "{} bytes", plan.arena_bytes);
+}
+
 #[test]
 fn results_do_not_depend_on_the_threads() {
     let call = "nearest(q, x, main, main.mean, k=10)";
