@@ -117,7 +117,7 @@ fn matrices(b: &mut Builder, inputs: &[Value], class: Value) -> Matrices {
     Matrices { x: b.reshape(inputs[0], &[m, d]), w, class: b.reshape(class, &[m]) }
 }
 
-/// `a · bᵀ`, with sums in f32 or wider.
+/// The product over a pair of axes, with sums in f32 or wider.
 fn product(b: &mut Builder, lhs: Value, rhs: Value, contracted: [usize; 2]) -> Value {
     b.contract_wide(lhs, rhs, Contract::new(vec![], vec![(contracted[0], contracted[1])]))
 }
