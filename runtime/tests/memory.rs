@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use engine_core::ir::Attr;
 use engine_runtime::data::source::{LoadContext, Sources};
-use engine_runtime::data::{idx, npy, npz, table, vecs};
+use engine_runtime::data::vecs::{self, Form};
+use engine_runtime::data::{idx, npy, npz, table};
 use engine_runtime::tensor::HostTensor;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -112,11 +113,12 @@ fn a_file_is_read_in_little_more_memory_than_its_content_takes() {
     write("a.idx", &|file| file.write_all(&rows).unwrap());
     write("a.idx.gz", &|file| file.write_all(&gzipped(&rows)).unwrap());
     write("a.npy", &|file| npy::write(&tensor, file).unwrap());
-    write("a.fvecs", &|file| vecs::write(&tensor, file).unwrap());
+    write("a.fbin", &|file| vecs::write(&tensor, Form::CountsOnce, file).unwrap());
+    write("a.fvecs", &|file| vecs::write(&tensor, Form::LengthOfEach, file).unwrap());
     let array = fs::read(at("a.npy")).unwrap();
     archive(&at("stored.npz"), CompressionMethod::Stored, &array);
     archive(&at("small.npz"), CompressionMethod::Deflated, &array);
-    for name in ["a.idx", "a.idx.gz", "a.npy", "a.fvecs", "stored.npz", "small.npz"] {
+    for name in ["a.idx", "a.idx.gz", "a.npy", "a.fvecs", "a.fbin", "stored.npz", "small.npz"] {
         let (peak, read) = self::peak(|| table::read(&at(name)).unwrap());
         assert_eq!(read.bytes(), tensor.bytes(), "{name}");
         assert!(peak < N_BYTES * 12 / 10, "{name}: {peak} bytes for {N_BYTES}");
@@ -155,7 +157,9 @@ fn rows_on_disk_are_not_read_into_memory() {
     let at = |name: &str| dir.path().join(name);
     let tensor = tensor();
     npy::write(&tensor, &mut File::create(at("a.npy")).unwrap()).unwrap();
-    vecs::write(&tensor, &mut File::create(at("a.fvecs")).unwrap()).unwrap();
+    for (name, form) in [("a.fvecs", Form::LengthOfEach), ("a.fbin", Form::CountsOnce)] {
+        vecs::write(&tensor, form, &mut File::create(at(name)).unwrap()).unwrap();
+    }
     fs::write(at("a.idx"), idx_of([N_ROWS as u32, 1024], tensor.bytes())).unwrap();
     let mut turned = fs::read(at("a.npy")).unwrap();
     let (header, elements) = turned.split_at_mut(128);
@@ -163,7 +167,7 @@ fn rows_on_disk_are_not_read_into_memory() {
     header[order] = b'>';
     elements.chunks_exact_mut(4).for_each(<[u8]>::reverse);
     fs::write(at("turned.npy"), turned).unwrap();
-    let files = ["a.npy", "a.fvecs", "a.idx", "turned.npy"];
+    let files = ["a.npy", "a.fvecs", "a.fbin", "a.idx", "turned.npy"];
     let load = |least_on_disk: u64| {
         let options = files.map(|file| (file.replace('.', "_").as_str().into(), file.into()));
         let options = options.into_iter().chain([("validation".into(), Attr::from(0.25))]).collect();

@@ -254,7 +254,7 @@ pub(super) struct PredictArgs {
     /// `Load` stage
     #[arg(long, value_name = "CKPT")]
     pub(super) load: Option<PathBuf>,
-    /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .ivecs, .bvecs or .csv; columns of .csv are
+    /// The rows: IDX (gzipped or not), .npy, ARCHIVE.npz/ARRAY, .fvecs, .fbin and their like, or .csv; columns of .csv are
     /// found by their names in training. If outputs need several inputs, each has a file of equally many rows:
     /// --input x=a.npy --input y=b.npy
     #[arg(long, value_name = "FILE|NAME=FILE", required = true)]

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use engine_core::ir::DType;
 
-use super::{npy, vecs};
+use super::npy;
+use super::vecs::{self, Form};
 use crate::files::{self, Format, Overwrite, Target, WriteFault};
 use crate::tensor::HostTensor;
 
@@ -15,17 +16,18 @@ use crate::tensor::HostTensor;
 /// If the name or the element type does not fit a format, or the file cannot be written.
 pub fn write(tensor: &HostTensor, path: &Path) -> std::io::Result<()> {
     let is_npy = path.extension().is_some_and(|extension| extension == "npy");
-    let fits = |dtype: DType| dtype == tensor.dtype() && tensor.shape().len() == 2;
-    if !is_npy && !vecs::dtype_of(path).is_some_and(fits) {
+    let fits = |(_, dtype): &(Form, DType)| *dtype == tensor.dtype() && tensor.shape().len() == 2;
+    let form = vecs::kind_of(path).filter(fits).map(|(form, _)| form);
+    if !is_npy && form.is_none() {
         let message = format!(
-            "a {tensor:?} goes to a .npy file, an f32 matrix also to .fvecs, an i32 matrix to .ivecs"
+            "a {tensor:?} goes to a .npy file, an f32 matrix also to .fvecs or .fbin, an i32 matrix to .ivecs or .ibin"
         );
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
     }
     let target = Target::new(path, &RESULTS, Overwrite::Own).map_err(io::Error::other)?;
-    let content = |file: &mut dyn Write| match is_npy {
-        true => npy::write(tensor, file),
-        false => vecs::write(tensor, file),
+    let content = |file: &mut dyn Write| match form {
+        None => npy::write(tensor, file),
+        Some(form) => vecs::write(tensor, form, file),
     };
     files::write(&target, &content).map_err(WriteFault::into_error)
 }

@@ -72,7 +72,7 @@ pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, TableError> {
 fn read_array(path: &Path) -> Result<Option<HostTensor>, TableError> {
     match in_archive(path) {
         Some((archive, name)) => return Ok(Some(npz::read_one(archive, name)?)),
-        None if vecs::dtype_of(path).is_some() => return Ok(Some(vecs::read(path)?)),
+        None if vecs::kind_of(path).is_some() => return Ok(Some(vecs::read(path)?)),
         None if path.extension().is_some_and(|extension| extension == "npz") => {
             return Ok(Some(npz::read_only(path)?));
         }
@@ -104,7 +104,7 @@ pub(super) fn on_disk(path: &Path, n_bytes: u64) -> Result<Option<Field>, TableE
     }
     let head = first_bytes(path, npy::MAGIC.len()).map_err(unreadable)?;
     let layout = match &head[..] {
-        _ if vecs::dtype_of(path).is_some() => Some(vecs::layout(path)?),
+        _ if vecs::kind_of(path).is_some() => Some(vecs::layout(path)?),
         npy::MAGIC => npy::layout(path)?,
         [0, 0, ..] => Some(idx::layout(path)?),
         _ => None,

@@ -23,7 +23,7 @@ impl Source for Files {
     }
 
     fn summary(&self) -> &str {
-        "a field for each option, from its file: .npy, ARCHIVE.npz/ARRAY, IDX, .fvecs, .ivecs, .bvecs or CSV of numbers"
+        "a field for each option, from its file: .npy, ARCHIVE.npz/ARRAY, IDX, .fvecs, .fbin and their like, or CSV of numbers"
     }
 
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {

@@ -24,7 +24,7 @@ impl Source for Vectors {
     }
 
     fn summary(&self) -> &str {
-        "vectors to search in files `base` and `queries`, neighbours in `truth`: .fvecs, .bvecs, .ivecs or .npy, or images"
+        "vectors to search in files `base` and `queries`, neighbours in `truth`: .fvecs, .fbin and their like, .npy, or images"
     }
 
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
