@@ -20,7 +20,7 @@ use super::machine;
 use super::record::Course;
 use written::escaped;
 
-pub(super) use written::{bytes, time_text};
+pub(super) use written::{bytes, latency_text, time_text};
 
 /// A run to show.
 pub(super) struct Seen<'s> {
@@ -142,9 +142,10 @@ fn measured(stage: &StageReport) -> String {
     let steps = match stage.steps {
         0 => String::new(),
         steps => format!(
-            "{steps} steps of {}, {} kernels a step. Memory {}: parameters {}, optimizer and other state {}, data {}, \
+            "{steps} steps of {}{}, {} kernels a step. Memory {}: parameters {}, optimizer and other state {}, data {}, \
              steps {}. ",
             time_text(stage.step_us * 1e-6),
+            stage.latency.as_ref().map_or(String::new(), latency_text),
             stage.kernels_per_step,
             bytes(stage.peak_bytes as u64),
             bytes(stage.memory.parameters as u64),

@@ -18,7 +18,7 @@ use engine_runtime::tensor::HostTensor;
 use indexmap::{IndexMap, IndexSet};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use super::html::{bytes, time_text};
+use super::html::{bytes, latency_text, time_text};
 use super::machine::peak_bytes;
 use super::output::{print, print_part, remark};
 use training::{Numbers, amount};
@@ -254,14 +254,15 @@ impl Progress {
 
 /// The line at the end of a stage: its steps and their speed, and the peaks of memory of the device and of this process.
 fn stage_line(report: &StageReport, each: &str) -> String {
-    let StageReport { name, steps, step_us, seconds, rows, peak_bytes: device, .. } = report;
+    let StageReport { name, steps, step_us, seconds, rows, latency, peak_bytes: device, .. } = report;
     let in_steps = *steps as f64 * step_us * 1e-6;
     let rows = rows.filter(|_| in_steps > 0.0);
     let rows = rows.map_or(String::new(), |rows| format!(" ({} rows/s)", amount(rows as f64 / in_steps)));
     let host = peak_bytes().map_or(String::new(), |host| format!(", host {}", bytes(host)));
     format!(
-        "{name}: {steps} {each}, {} each{rows}, {seconds:.2} s in all; device {}{host}",
+        "{name}: {steps} {each}, {} each{rows}{}, {seconds:.2} s in all; device {}{host}",
         time_text(step_us * 1e-6),
+        latency.as_ref().map_or(String::new(), latency_text),
         bytes(*device as u64)
     )
 }

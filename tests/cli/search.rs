@@ -48,6 +48,13 @@ fn a_search_reports_recall_and_writes_its_results() {
     assert_eq!(distances.to_f64(), [0.0625, 0.5625, 1.0, 25.0]);
     let report: Value = serde_json::from_slice(&fs::read(desk.path("report.json")).unwrap()).unwrap();
     assert_eq!(report["stages"][0]["metrics"]["recall@1"], 1.0);
+    let speed = |name: &str| report["stages"][0]["latency"][name].as_f64().unwrap();
+    assert!(speed("p50_us") > 0.0 && speed("p50_us") == speed("p99_us") && speed("queries_per_second") > 0.0);
+    assert!(
+        ended.errors.contains(" each (p50 ") && ended.errors.contains(" queries/s), "),
+        "{}",
+        ended.errors
+    );
 
     // Without ground truth there is no recall. A query by itself gives the results of the batch.
     let without = SEARCH

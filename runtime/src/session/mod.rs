@@ -63,8 +63,8 @@ pub use names::{DataNames, data_names};
 pub use origin::{Origin, OriginNode};
 pub use plan::{Planner, Request, StagePlan, Sum};
 pub use report::{
-    BestEpoch, DataReport, EndReason, EpochReport, MemoryReport, OutputReport, Report, RunEnd, StageReport,
-    StepReport, TrainingEnd, Values,
+    BestEpoch, DataReport, EndReason, EpochReport, LatencyReport, MemoryReport, OutputReport, Report, RunEnd,
+    StageReport, StepReport, TrainingEnd, Values,
 };
 pub use resident::split_shape;
 pub use saving::check_files;

@@ -154,6 +154,9 @@ pub struct StageReport {
     pub parts: Vec<StageReport>,
     /// The last metrics.
     pub metrics: IndexMap<String, f64>,
+    /// The speed of the batches of a `Search` stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyReport>,
     /// The texts of a `Generate` stage, with their prompts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<String>,
@@ -179,6 +182,32 @@ impl fmt::Display for LossScaleReport {
         let LossScaleReport { factor, skipped } = self;
         let steps = if *skipped == 1 { "1 step was".to_owned() } else { format!("{skipped} steps were") };
         write!(f, "the loss scale is {factor} at the end; {steps} skipped for gradients that are not finite")
+    }
+}
+
+/// The wall times of the batches of a search, from their way to the device to the results on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyReport {
+    /// Queries by second.
+    pub queries_per_second: f64,
+    /// The median in microseconds.
+    pub p50_us: f64,
+    /// The time in microseconds that at most one of a hundred batches exceeds.
+    pub p99_us: f64,
+}
+
+impl LatencyReport {
+    /// Of batches that took so many seconds each, and had so many queries together; none without batches.
+    pub(super) fn of(n_queries: usize, seconds: &[f64]) -> Option<LatencyReport> {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        // The nearest rank: the least time that so large a share of the batches does not exceed.
+        let at_share = |percent: usize| {
+            let rank = (sorted.len() * percent).div_ceil(100);
+            sorted.get(rank.saturating_sub(1)).map(|seconds| seconds * 1e6)
+        };
+        let queries_per_second = n_queries as f64 / seconds.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        Some(LatencyReport { queries_per_second, p50_us: at_share(50)?, p99_us: at_share(99)? })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Numbers and texts as the page writes them.
 
+use engine_runtime::session::LatencyReport;
+
 /// Bytes with about three digits.
 pub(crate) fn bytes(bytes: u64) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
@@ -8,6 +10,13 @@ pub(crate) fn bytes(bytes: u64) -> String {
 /// A short time: `9.5 µs`, `105.9 ms`.
 pub(crate) fn time_text(seconds: f64) -> String {
     if seconds < 1e-2 { format!("{:.1} µs", seconds * 1e6) } else { format!("{:.1} ms", seconds * 1e3) }
+}
+
+/// The speed of the batches of a search, behind the mean time of one.
+pub(crate) fn latency_text(latency: &LatencyReport) -> String {
+    let LatencyReport { queries_per_second, p50_us, p99_us } = latency;
+    let [p50, p99] = [p50_us, p99_us].map(|us| time_text(us * 1e-6));
+    format!(" (p50 {p50}, p99 {p99}, {} queries/s)", operations(queries_per_second.round() as u64))
 }
 
 /// Operations with about three digits.

@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::session::error::SessionError;
 use crate::session::event::Event;
 use crate::session::plan::Request;
-use crate::session::report::StageReport;
+use crate::session::report::{LatencyReport, StageReport};
 use crate::tensor::HostTensor;
 
 impl Runnable for SearchStage {
@@ -39,7 +39,7 @@ impl Runnable for SearchStage {
             session.check_memory(name, &[&base], (&searcher.plan, searcher.executable.arena_bytes()))?;
         let n_kernels = searcher.plan.launches.len();
         let steps_start = Instant::now();
-        let results = session.search_all(name, self, searcher, [batch, n_queries])?;
+        let (results, times) = session.search_all(name, self, searcher, [batch, n_queries])?;
         let seconds = steps_start.elapsed().as_secs_f64();
         let metrics = session.measure_search(self, &queries, &results)?;
         if let Some(set) = session.resident.set(&self.data) {
@@ -59,6 +59,7 @@ impl Runnable for SearchStage {
             steps: steps as u64,
             step_us: seconds * 1e6 / steps.max(1) as f64,
             metrics,
+            latency: LatencyReport::of(n_queries, &times),
             kernels_per_step: n_kernels,
             ..StageReport::default()
         };
@@ -154,30 +155,32 @@ impl Steps for Searcher {
 }
 
 impl Session {
-    /// The results of all queries, by node.
+    /// The results of all queries, by node, and the seconds that each batch took.
     fn search_all(
         &mut self,
         stage: &Symbol,
         search: &SearchStage,
         mut searcher: Searcher,
         [batch, n_queries]: [usize; 2],
-    ) -> Result<IndexMap<Symbol, HostTensor>, SessionError> {
+    ) -> Result<(IndexMap<Symbol, HostTensor>, Vec<f64>), SessionError> {
         let [base, queries] = search.splits();
-        let mut results = IndexMap::new();
+        let (mut results, mut times) = (IndexMap::new(), vec![]);
         for (step, first) in (0..n_queries).step_by(batch).enumerate() {
             let n_rows = batch.min(n_queries - first);
             if n_rows < batch {
                 searcher = self.searcher(stage, search, [&base, &queries], n_rows)?;
             }
+            let start = Instant::now();
             self.feed_queries(&searcher, &queries, first, n_rows)?;
             let ran = searcher.run(step as u64, 1);
             ran.map_err(|source| SessionError::Run { stage: stage.clone(), source })?;
             self.collect(&searcher, search, &mut results, [first, n_rows, n_queries])?;
+            times.push(start.elapsed().as_secs_f64());
             if self.is_cancelled() {
                 return Err(SessionError::Interrupted { checkpoint: None });
             }
         }
-        Ok(results)
+        Ok((results, times))
     }
 
     /// A search of the first batch of queries.
