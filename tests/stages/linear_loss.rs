@@ -92,3 +92,35 @@ fn no_memory_holds_the_logits() {
     // The logits of a part, and three copies of the gradients.
     assert!(bytes(&gradients) < logits / 16 + 3 * factors, "{} bytes", bytes(&gradients));
 }
+
+/// Finite features whose logits are infinite, in an ignored row: it contributes nothing, as with stored logits.
+#[test]
+fn an_ignored_row_may_have_infinite_logits() {
+    let text = |loss: &str| {
+        format!(
+            r#"(
+            seed: 3,
+            params: {{
+                "x": (type: "f32[3, 2]", init: Normal(0, 1)), "w": (type: "f32[5, 2]", init: Normal(0, 1000)),
+            }},
+            nodes: {{
+                "t": "where(arange(stop=3) == 1, -1, 2)",
+                "rows": "x * reshape(where(t == -1, 1e37, 1.0), shape=[3, 1])",
+                "loss": "{loss}",
+            }},
+            stages: {{"go": Run(outputs: ["loss", "d.x", "d.w"], loss: "loss")}},
+        )"#
+        )
+    };
+    let own = "linear_cross_entropy(rows, w, t, ignore_index=-1, parts=2)";
+    let stored = "cross_entropy(rows @ transpose(w), t, ignore_index=-1)";
+    let [own, stored] = [own, stored].map(|loss| {
+        let mut session = offline::session(&text(loss), present::cpu(2), Options::default());
+        let report = session.run_stages(None, &mut |_| {}).unwrap();
+        ["loss", "d.x", "d.w"].map(|name| report.outputs[name].values.to_f64())
+    });
+    assert!(own.iter().flatten().all(|x| x.is_finite()), "{own:?}");
+    for (own, stored) in own.iter().flatten().zip(stored.iter().flatten()) {
+        assert!((own - stored).abs() <= 1e-5 * stored.abs().max(1.0), "{own} instead of {stored}");
+    }
+}

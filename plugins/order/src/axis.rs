@@ -2,7 +2,7 @@
 
 use engine_core::ir::{Attrs, Builder, Combine, DType, Literal, Type, Value};
 use engine_core::op::kernel::KernelCall;
-use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue};
+use engine_core::op::{AttrKind, AttrSpec, InputSpec, TypeIssue, checked};
 
 /// The operand.
 pub fn operand() -> Vec<InputSpec> {
@@ -30,10 +30,7 @@ pub fn along_axis(
     rows: impl FnOnce(&mut Builder, Value) -> Vec<Value>,
 ) -> Vec<Value> {
     let rank = b.ty(x).rank();
-    let axis = b
-        .ty(x)
-        .axis(axis)
-        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message));
+    let axis = checked(b.ty(x).axis(axis));
     // Exchanging two axes is its own inverse.
     let mut perm: Vec<usize> = (0..rank).collect();
     perm.swap(axis, rank - 1);
@@ -56,6 +53,5 @@ pub fn dtype(call: &KernelCall) -> DType {
 
 /// The results of another op.
 pub fn called(b: &mut Builder, op: &str, inputs: &[Value], attrs: Attrs) -> Vec<Value> {
-    b.call(op, inputs, attrs)
-        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
+    checked(b.call(op, inputs, attrs))
 }

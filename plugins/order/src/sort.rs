@@ -1,6 +1,6 @@
 //! `sort` and `argsort`.
 
-use crate::axis::{along_axis, axis_attr, operand};
+use crate::axis::{along_axis, axis_attr, called, operand};
 use crate::sort_rows;
 use engine_core::ir::{Attr, Attrs, Builder, Type, Value};
 use engine_core::op::{
@@ -78,8 +78,5 @@ fn types(op: &str, x: &Type, attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
 
 fn sorted(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let descending = Attrs::default().with("descending", Attr::from(call.attrs.bool("descending")));
-    along_axis(b, call.inputs[0], call.attrs.int("axis"), |b, x| {
-        b.call("sort_rows", &[x], descending)
-            .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
-    })
+    along_axis(b, call.inputs[0], call.attrs.int("axis"), |b, x| called(b, "sort_rows", &[x], descending))
 }

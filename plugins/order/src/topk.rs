@@ -1,6 +1,6 @@
 //! `topk`.
 
-use crate::axis::{along_axis, axis_attr, expect_rows, operand};
+use crate::axis::{along_axis, axis_attr, called, expect_rows, operand};
 use crate::topk_rows;
 use engine_core::ir::{Attrs, Builder, Value};
 use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, Rounding, TypeRule};
@@ -43,8 +43,5 @@ pub fn topk() -> OpForm {
 fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let mut attrs: Attrs = call.attrs.clone();
     attrs.0.remove("axis");
-    along_axis(b, call.inputs[0], call.attrs.int("axis"), |b, x| {
-        b.call("topk_rows", &[x], attrs)
-            .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
-    })
+    along_axis(b, call.inputs[0], call.attrs.int("axis"), |b, x| called(b, "topk_rows", &[x], attrs))
 }

@@ -5,7 +5,7 @@ use super::rows::{
     weighted,
 };
 use engine_core::ir::{Attr, Attrs, Builder, DType, E, Monoid, Type, Unary, Value};
-use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue};
+use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue, checked};
 use std::f64::consts::LN_2;
 
 /// `ln Σ exp x - x[t]` for logits x f[…, V] and targets t i[…], computed in f32 or wider and by default averaged over
@@ -132,9 +132,8 @@ fn of_classes(b: &mut Builder, call: &Lowering) -> Value {
     let [logits, given] = [call.inputs[0], call.inputs[1]];
     let (weights, smoothing) = (call.inputs.get(2).copied(), call.attrs.float("label_smoothing"));
     let ignore = call.attrs.get("ignore_index").clone();
-    let rows = b
-        .call("cross_entropy_rows", &[logits, given], Attrs::default().with("ignore_index", ignore))
-        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message));
+    let attrs = Attrs::default().with("ignore_index", ignore);
+    let rows = checked(b.call("cross_entropy_rows", &[logits, given], attrs));
     let targets = match (weights, call.attrs.get("ignore_index")) {
         // Every row has the weight 1, so only the number of rows matters.
         (None, Attr::None) => Targets { class: given, counts: None },
@@ -177,9 +176,7 @@ fn of_shares(b: &mut Builder, call: &Lowering) -> Value {
     let [logits, shares] = [call.inputs[0], call.inputs[1]].map(|x| b.widen(x));
     let (classes, n_classes) = (b.ty(logits).rank() - 1, n_classes(b, logits));
     let smoothing = call.attrs.float("label_smoothing");
-    let logs = b
-        .call("log_softmax", &[logits], Attrs::default())
-        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))[0];
+    let logs = checked(b.call("log_softmax", &[logits], Attrs::default()))[0];
     let costs = b.map(&[logs, shares], |v| {
         let share =
             if smoothing == 0.0 { v[1] } else { v[1] * (1.0 - smoothing) + smoothing / n_classes as f64 };

@@ -5,7 +5,7 @@ use engine_core::ir::{
     Attr, Attrs, Builder, Combine, Contract, DType, E, Graph, InputKind, Keep, Literal, NodeOp, Output, Type,
     Value,
 };
-use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue};
+use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue, checked};
 use std::f64::consts::LN_2;
 
 /// The cross-entropy of the logits `x · wᵀ`, for rows `x` f[…, d], a row of `w` f[n, d] for each class, and one class per row.
@@ -85,8 +85,7 @@ fn parts() -> AttrSpec {
 }
 
 fn called(b: &mut Builder, op: &str, operands: &[Value], attrs: Attrs) -> Vec<Value> {
-    b.call(op, operands, attrs)
-        .unwrap_or_else(|issue| engine_core::bug!("the type rule let this pass: {}", issue.message))
+    checked(b.call(op, operands, attrs))
 }
 
 /// The type of a number per row.
@@ -231,6 +230,8 @@ fn of_part(
 #[derive(Clone, Copy)]
 struct Rows {
     class: Value,
+    /// The class of rows without weights, if there is one. Their logits may be infinite.
+    ignored: Option<i64>,
     log_sum_exp: Value,
     /// The factor of probabilities.
     of_softmax: Value,
@@ -249,11 +250,13 @@ impl Rows {
             of_loss = Some(b.map(&[class, g], |v| E::select(v[0].eq(ignored), 0.0, v[1])));
         }
         let of_log_sum_exp = call.grads[1].map(|h| flat(b, h));
+        // Ignored rows have gradients of their log-sum-exp.
+        let ignored = call.attrs.opt_int("ignore_index").filter(|_| of_log_sum_exp.is_none());
         let of_softmax = match (of_loss, of_log_sum_exp) {
             (Some(g), Some(h)) => b.add(g, h),
             (one, other) => one.or(other)?,
         };
-        Some(Rows { class, log_sum_exp, of_softmax, of_loss })
+        Some(Rows { class, ignored, log_sum_exp, of_softmax, of_loss })
     }
 
     fn values(&self) -> Vec<Value> {
@@ -263,7 +266,7 @@ impl Rows {
     /// The same in the region of a loop that is given [`Rows::values`].
     fn in_region(&self, given: &[Value]) -> Rows {
         let of_loss = self.of_loss.map(|_| given[3]);
-        Rows { class: given[0], log_sum_exp: given[1], of_softmax: given[2], of_loss }
+        Rows { class: given[0], log_sum_exp: given[1], of_softmax: given[2], of_loss, ..*self }
     }
 
     /// The weights of the logits of some classes, by default of all.
@@ -281,6 +284,10 @@ impl Rows {
         };
         let Some(of_loss) = self.of_loss else { return p };
         let [class, g] = [self.class, of_loss].map(|x| b.unreduce(x, &[1], logits));
-        b.map(&[p, column, class, g], |v| v[0] - E::select(v[1].eq(v[2]), v[3], 0.0))
+        let p = b.map(&[p, column, class, g], |v| v[0] - E::select(v[1].eq(v[2]), v[3], 0.0));
+        match self.ignored {
+            Some(ignored) => b.map(&[class, p], |v| E::select(v[0].eq(ignored), 0.0, v[1])),
+            None => p,
+        }
     }
 }
