@@ -184,17 +184,28 @@ fn gradients_without_a_mask_on_tensor_cores() {
     Gradient { shape: [1, 64, 384, 128, 64], dtype: DType::BF16, band: None, period: 64 }.check();
 }
 
-/// What the kernel does not take stays matmuls: sums in a fixed order, queries that fill no tile, few blocks, and types
-/// without tensor cores.
+/// Heads that do not fill the lines of shared memory.
+#[test]
+fn gradients_of_short_heads_on_tensor_cores() {
+    for shape in [[1, 128, 136, 96, 96], [1, 128, 200, 32, 40], [1, 64, 384, 80, 8]] {
+        let after = (shape[2] - shape[1]) as i64;
+        Gradient { shape, dtype: DType::BF16, band: Some([after, 10_000]), period: shape[1] }.check();
+    }
+}
+
+/// What the kernel does not take stays matmuls: sums in a fixed order, queries that fill no tile, long heads, few blocks, and
+/// types without tensor cores.
 #[test]
 fn other_gradients_are_matmuls() {
     let taken = Gradient { shape: [2, 256, 256, 64, 64], dtype: DType::BF16, band: None, period: 256 };
     assert_eq!(kinds(&taken.kernels(device(), false)), ["attention gradient"]);
     let short = Gradient { shape: [2, 250, 256, 64, 64], ..taken };
+    let long = Gradient { shape: [2, 256, 256, 256, 256], ..taken };
     let single = Gradient { dtype: DType::F32, ..taken };
     let others = [
         taken.kernels(device(), true),
         short.kernels(device(), false),
+        long.kernels(device(), false),
         single.kernels(device(), false),
         taken.kernels(DeviceModel::H200, false),
         taken.kernels(DeviceModel::WEBGPU, false),

@@ -1,7 +1,7 @@
 //! The frame of the gradient of attention on tensor cores, around the values at the points and the ends of the sums.
 
 use super::points::{KEYS, TILE};
-use super::{Sum, TensorCoreAttentionGradient};
+use super::{LINE_COLUMNS, Sum, TensorCoreAttentionGradient};
 use crate::codegen::schedule::tensor_core::{BESIDE_RING, LINE_BYTES, ROWS, WARPGROUP};
 use crate::ir::DType;
 
@@ -129,9 +129,9 @@ const int first_tile = {first_tile}, end_tile = {end_tile};
             };
             let copy = |i: usize| {
                 let to = format!("{to} + {}", i * lines * LINE_BYTES);
-                operand.copy(map, &to, [&(64 * i).to_string(), from], barrier)
+                operand.copy(map, &to, [&(LINE_COLUMNS * i).to_string(), from], barrier)
             };
-            (0..self.depths[product] / 64).map(copy).collect::<String>()
+            (0..self.columns_of(product) / LINE_COLUMNS).map(copy).collect::<String>()
         };
         let of_rows = |product: usize| {
             let bytes = self.row_bytes(product);
@@ -183,14 +183,14 @@ const int own_key = first_key + own_line;
 "
         );
         for (number, sum) in self.over_queries.iter().enumerate() {
-            let n_sums = self.depths[sum.product] / 2;
+            let n_sums = self.columns_of(sum.product) / 2;
             text += &format!(
                 "float sums_{number}[{n_sums}];\n#pragma unroll\n\
                  for (int i = 0; i < {n_sums}; i++) sums_{number}[i] = 0.0f;\n"
             );
         }
         if let Some(sum) = &self.over_keys {
-            let width = self.depths[sum.product];
+            let width = self.columns_of(sum.product);
             let of_group = TILE * width / 2;
             text += &format!(
                 "\
@@ -216,7 +216,7 @@ add_four(to + j * 512, of_queries[4 * j], of_queries[4 * j + 1], of_queries[4 * 
 
     /// The products of the keys of a warpgroup and a tile of queries.
     fn products_of_points(&self, product: usize, into: &str) -> String {
-        let (name, n_steps) = (self.of_points().name(), self.depths[product] / 16);
+        let (name, n_steps) = (self.of_points().name(), self.depths[product].div_ceil(16));
         let matrix = format!("matrix<{}, 16>", 8 * LINE_BYTES);
         format!(
             "\
@@ -284,7 +284,7 @@ publish_shared();
         let (name, product, bytes) = (self.of_keys(sum).name(), sum.product, self.slope_bytes());
         let (group, block) = (8 * LINE_BYTES, KEYS * LINE_BYTES);
         // Half of the columns: a block of lines, or half of each line.
-        let of_group = if self.depths[product] == 128 { block } else { LINE_BYTES / 2 };
+        let of_group = if self.columns_of(product) == 128 { block } else { LINE_BYTES / 2 };
         format!(
             "\
 await_turn(2);
@@ -357,9 +357,15 @@ if (threadIdx.x % {WARPGROUP} == 0) arrive(rows_empty + 8 * stage);
 
     /// The loops over groups of eight neighbours of a sum over queries, with their row and column.
     pub(super) fn groups(&self, number: usize, sum: &Sum) -> String {
-        let n_groups = self.depths[sum.product] / 32;
-        let is_ragged = !self.n.is_multiple_of(KEYS);
-        let condition = if is_ragged { format!("if (row < {}) ", self.n) } else { String::new() };
+        let n_groups = self.columns_of(sum.product) / 32;
+        let (n, columns) = (self.n, self.depths[sum.product]);
+        let inside = [
+            (!n.is_multiple_of(KEYS)).then(|| format!("row < {n}")),
+            (columns < self.columns_of(sum.product)).then(|| format!("column < {columns}")),
+        ];
+        let inside: Vec<String> = inside.into_iter().flatten().collect();
+        let condition =
+            if inside.is_empty() { String::new() } else { format!("if ({}) ", inside.join(" && ")) };
         format!(
             "\
 #pragma unroll

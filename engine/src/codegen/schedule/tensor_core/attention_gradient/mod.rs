@@ -32,8 +32,12 @@ use crate::fusion::{
 use crate::ir::DType;
 use points::{Extents, KEYS, Points, TILE};
 
-/// Extents of queries, keys and values: whole lines of the swizzle, and the most that registers hold sums of.
-const DEPTHS: [usize; 2] = [64, 128];
+/// The longest queries, keys and values. Registers hold sums of so many columns.
+const MOST_COLUMNS: usize = 128;
+/// Columns of queries, keys and values are a multiple of the neighbours that a thread stores together.
+const COLUMNS_TOGETHER: usize = super::NEIGHBOURS;
+/// Columns of a line of the swizzle. The copy engine fills the rest of the last line with zeros.
+const LINE_COLUMNS: usize = 64;
 /// The most stages of the rings.
 const MOST_STAGES: usize = 3;
 /// Bytes of matrices that blocks work on at the same time, so that the L2 cache serves them.
@@ -88,7 +92,7 @@ pub fn launches(
     let end = schedule.over_keys.as_ref().map(|sum| {
         let partial = operands.len();
         operands.push(OperandForm::workspace(0, n_sums, DType::F32));
-        let body = schedule.read_sums(&sum.end, partial);
+        let body = schedule.read_sums(sum, partial);
         KernelSpec::of_used_operands(body, Map, operands.clone(), device)
     });
     let first = KernelSpec::new(schedule.points.body.clone(), schedule, operands, device);
@@ -103,7 +107,9 @@ impl TensorCoreAttentionGradient {
             && sources.chain(body.sums.iter().map(|sum| &sum.other)).all(|source| dtype_of(source) == dtype);
         let depths = [products[0].k, products[1].k];
         let is_divided = 2 * batch * n.div_ceil(KEYS) >= device.n_processors;
-        let has_shape = m > 0 && m.is_multiple_of(TILE) && depths.iter().all(|depth| DEPTHS.contains(depth));
+        let fits =
+            |depth: &usize| (1..=MOST_COLUMNS).contains(depth) && depth.is_multiple_of(COLUMNS_TOGETHER);
+        let has_shape = m > 0 && m.is_multiple_of(TILE) && depths.iter().all(fits);
         let has_checks = body.bodies().into_iter().any(FusedBody::has_checks);
         if !device.has_warpgroup_products || !has_type || !is_divided || !has_shape || has_checks {
             return None;
@@ -157,10 +163,15 @@ impl TensorCoreAttentionGradient {
         let of_stage: usize = [0, 1].iter().map(|&product| self.row_bytes(product)).sum();
         let room = device.double_buffer_bytes.saturating_sub(BESIDE_RING + of_block + 2 * self.slope_bytes());
         let n_stages = (room / of_stage).min(MOST_STAGES);
-        let depth: usize = self.depths.iter().sum();
+        let depth = self.columns_of(0) + self.columns_of(1);
         let of_matrix = (self.m + self.n) * depth * self.dtype.size() + self.m * depth / 2 * 4;
         let section = (SECTION_BYTES / of_matrix).clamp(1, self.batch);
         (n_stages >= 2).then_some(TensorCoreAttentionGradient { n_stages, section, ..self })
+    }
+
+    /// The columns of rows of a product in shared memory and registers: whole lines.
+    fn columns_of(&self, product: usize) -> usize {
+        self.depths[product].next_multiple_of(LINE_COLUMNS)
     }
 
     fn n_tiles(&self) -> usize {
@@ -173,15 +184,15 @@ impl TensorCoreAttentionGradient {
 
     /// Elements of the sums over keys in memory.
     fn n_sums_over_keys(&self) -> usize {
-        self.over_keys.as_ref().map_or(0, |sum| self.batch * self.m * self.depths[sum.product])
+        self.over_keys.as_ref().map_or(0, |sum| self.batch * self.m * self.columns_of(sum.product))
     }
 
     fn row_bytes(&self, product: usize) -> usize {
-        self.depths[product] / 64 * TILE * LINE_BYTES
+        self.columns_of(product) / LINE_COLUMNS * TILE * LINE_BYTES
     }
 
     fn column_bytes(&self, product: usize) -> usize {
-        self.depths[product] / 64 * KEYS * LINE_BYTES
+        self.columns_of(product) / LINE_COLUMNS * KEYS * LINE_BYTES
     }
 
     /// Bytes of the values of a tile that are summed over keys: a line of 64 queries for each key.
@@ -195,23 +206,23 @@ impl TensorCoreAttentionGradient {
     }
 
     fn of_queries(&self, sum: &Sum) -> WarpgroupProduct {
-        let columns = self.depths[sum.product];
+        let columns = self.columns_of(sum.product);
         WarpgroupProduct { columns, dtype: self.dtype, is_along: [true, false], from_registers: true }
     }
 
     /// Each warpgroup has half of the columns of a sum over keys.
     fn of_keys(&self, sum: &Sum) -> WarpgroupProduct {
-        let columns = self.depths[sum.product] / 2;
+        let columns = self.columns_of(sum.product) / 2;
         WarpgroupProduct { columns, dtype: self.dtype, is_along: [false, false], from_registers: false }
     }
 
-    /// The end of a sum over keys, which reads the sums as the threads have written them: by matrix, tile, half of the
-    /// columns, eight columns, warp, row, pair of columns, half of the rows, and column.
-    fn read_sums(&self, end: &FusedBody, partial: usize) -> FusedBody {
-        let width = end.domain.row;
-        let extents = [self.batch, self.n_tiles(), 4, 2, 8, 2, width / 16, 4, 2];
-        let tile = (TILE * width) as i64;
-        let strides = [tile * self.n_tiles() as i64, tile, 128, 2, 16, tile / 2, 512, 4, 1];
+    /// The end of `sum`, a sum over keys, which reads the sums as the threads have written them: by matrix, tile, eight
+    /// columns, warp, row, pair of columns, half of the rows, and column.
+    fn read_sums(&self, sum: &Sum, partial: usize) -> FusedBody {
+        let end = &sum.end;
+        let extents = [self.batch, self.n_tiles(), 4, 2, 8, end.domain.row / 8, 4, 2];
+        let tile = (TILE * self.columns_of(sum.product)) as i64;
+        let strides = [tile * self.n_tiles() as i64, tile, 128, 2, 16, 512, 4, 1];
         let load =
             FusedOp::Load { operand: partial, access: Access::strided(&extents, &strides), index: None };
         let insts = end.insts.iter().map(|inst| match inst.op {
@@ -248,8 +259,8 @@ impl Schedule for TensorCoreAttentionGradient {
     }
 
     fn frame(&self) -> Option<Frame> {
-        let columns = self.columns.iter().map(|columns| columns.map(KEYS, 64));
-        let rows = self.rows.iter().map(|rows| rows.map(TILE, 64));
+        let columns = self.columns.iter().map(|columns| columns.map(KEYS, LINE_COLUMNS));
+        let rows = self.rows.iter().map(|rows| rows.map(TILE, LINE_COLUMNS));
         let mut products = vec![self.of_points()];
         products.extend(self.over_queries.iter().map(|sum| self.of_queries(sum)));
         products.extend(self.over_keys.iter().map(|sum| self.of_keys(sum)));
