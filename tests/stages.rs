@@ -21,6 +21,8 @@ mod hoisting;
 mod linalg;
 #[path = "stages/linear_loss.rs"]
 mod linear_loss;
+#[path = "stages/long_columns.rs"]
+mod long_columns;
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "stages/optimizers.rs"]

@@ -7,7 +7,9 @@ mod once;
 
 use crate::codegen;
 use crate::device_model::{DeviceModel, RowFolds};
-use crate::fusion::{self, Kernel, KernelBody, NotFused, fuse_with, separate_scores};
+use crate::fusion::{
+    self, Fused, Kernel, KernelBody, NotFused, fuse_with, separate_scores, share_copies, split_columns,
+};
 use crate::ir::{Graph, Level, NodeId, Symbol, Target};
 use crate::last_rows::last_rows;
 use crate::lower::primitives_for;
@@ -63,6 +65,7 @@ impl Options {
     fn target(&self) -> Target {
         let DeviceModel { library, has_warpgroup_products, kernels, has_f64, .. } = self.device;
         let folds_any = kernels.row_folds == RowFolds::Any;
+        let attends_in_f32 = kernels.most_queries == usize::MAX;
         Target {
             matmul: self.matmul,
             // Only a library or tensor cores use less than `f32`.
@@ -70,6 +73,8 @@ impl Options {
             folds_columns: folds_any,
             folds_columns_in_tf32: folds_any || has_warpgroup_products,
             folds_columns_of_halves: folds_any || has_warpgroup_products,
+            attends_in_f32,
+            attends_in_halves: attends_in_f32 || has_warpgroup_products,
             has_f64,
             ends_rows_early: folds_any,
         }
@@ -164,11 +169,7 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
     let settings =
         fusion::Settings { fuse, without, fuel, device, deterministic, shared_attention, first_site };
     let is_exact = options.numerics == Numerics::Strict;
-    let simplified = match fuse {
-        true => pass("separate-scores", &simplified, &mut |graph| separated(graph, &settings, is_exact)),
-        false => simplified,
-    };
-    let mut fused = fuse_with(&simplified, &settings);
+    let (simplified, mut fused) = fused(simplified, &settings, is_exact);
     expect_none("fuse", fusion::verify(&simplified, &fused.kernels));
     let of_trip = Options { device: DeviceModel { n_streams: 1, ..options.device }, ..options.clone() };
     let (loops, trips) = loops::compile(&simplified, &mut fused.kernels, first_site, |trip, first_site| {
@@ -184,6 +185,25 @@ fn compile_from(graph: &Graph, registry: &Registry, options: &Options, first_sit
         plan.run_after(once.compiled.plan.clone());
     }
     Compiled { typed: graph.clone(), primitives, simplified, plan, not_fused: fused.not_fused, loops, once }
+}
+
+/// The graph as it is fused, and its kernels.
+fn fused(graph: Graph, settings: &fusion::Settings, is_exact: bool) -> (Graph, Fused) {
+    if !settings.fuse {
+        let fused = fuse_with(&graph, settings);
+        return (graph, fused);
+    }
+    let pass = |name, graph: &Graph, run: &mut dyn FnMut(&Graph) -> Graph| {
+        checked(name, Level::Primitive, graph, run).unwrap_or_else(|broken| crate::bug!("{broken}"))
+    };
+    let graph = pass("separate-scores", &graph, &mut |graph| separated(graph, settings, is_exact));
+    let mut graph = pass("share-copies", &graph, &mut share_copies);
+    let mut fused = fuse_with(&graph, settings);
+    while let Some(split) = split_columns(&graph, &fused.kernels, settings) {
+        graph = pass("split-columns", &graph, &mut |_| split.clone());
+        fused = fuse_with(&graph, settings);
+    }
+    (graph, fused)
 }
 
 /// The two parts of a simplified graph, if values are to be hoisted from steps.

@@ -110,6 +110,9 @@ pub struct KernelLimits {
     pub row_folds: RowFolds,
     /// Most tensors of a fused kernel.
     pub most_operands: usize,
+    /// The longest rows across memory that a kernel reduces in one step.
+    #[serde(default = "KernelLimits::longest_column")]
+    pub longest_column: usize,
     /// Whether matmuls of `f32` and `f64` read right matrices whose rows and columns are not evenly spaced.
     #[serde(default)]
     pub uneven_matrices: bool,
@@ -140,9 +143,15 @@ impl KernelLimits {
         most_rows_checked: 0,
         row_folds: RowFolds::Any,
         most_operands: MAX_OPERANDS,
+        longest_column: usize::MAX,
         uneven_matrices: true,
         convolutions: false,
     };
+
+    /// That of a GPU.
+    fn longest_column() -> usize {
+        DeviceModel::WEBGPU.kernels.longest_column
+    }
 }
 
 impl Default for KernelLimits {
@@ -198,6 +207,7 @@ impl DeviceModel {
             most_rows_checked: 1024,
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
+            longest_column: 1024,
             uneven_matrices: false,
             convolutions: false,
         },
@@ -243,6 +253,7 @@ impl DeviceModel {
             most_rows_checked: 0,
             row_folds: RowFolds::Blocks,
             most_operands: 5,
+            longest_column: 1024,
             uneven_matrices: false,
             convolutions: false,
         },

@@ -1,6 +1,7 @@
 //! Limits of a device's kernels.
 
 use crate::codegen::schedule::attention::{MOST_QUERIES, most_keys};
+use crate::codegen::schedule::row_plan::LONG_COLUMN;
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
 use crate::codegen::schedule::tensor_core;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
@@ -23,6 +24,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         most_rows_checked: if device.has_exact_grid { MOST_ROWS_CHECKED } else { 0 },
         row_folds: RowFolds::Blocks,
         most_operands: device.most_tensors.min(MAX_OPERANDS),
+        longest_column: LONG_COLUMN,
         uneven_matrices: false,
         convolutions: device.kernels.convolutions,
     }

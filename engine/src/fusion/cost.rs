@@ -51,6 +51,10 @@ const LAUNCH_BOUND_ELEMENTS: usize = 1 << 16;
 /// A matrix of shorter rows is small, and its reduction reads it from cache. Not measured.
 const FOLDED_ROW: usize = 256;
 
+/// A GPU does some 20 operations in the time that a byte takes from memory and a CPU some 5. A transcendental counts as few
+/// operations here as it takes on neither.
+const OPS_PER_BYTE: usize = 3;
+
 /// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.
 const SCATTER_READS: usize = 16;
 
@@ -111,6 +115,13 @@ impl CostModel {
     /// Whether a launch takes longer than a load or a store of so many elements of a matmul's result.
     pub fn is_launch_bound(&self, n_points: usize) -> bool {
         n_points <= self.launch_bound_elements
+    }
+
+    /// Whether later kernels should compute maps of so many elements again: it saves and adds these bytes of memory
+    /// traffic, and takes so many operations per element.
+    pub fn remaking_pays(&self, n_elements: usize, [saved, added]: [usize; 2], ops: usize) -> bool {
+        let is_large = n_elements > self.recomputed_elements;
+        is_large && ops * n_elements <= OPS_PER_BYTE * saved.saturating_sub(added)
     }
 
     /// Whether a matmul should pass rows of such a length to a row reduction instead of storing them.

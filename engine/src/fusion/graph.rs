@@ -9,6 +9,7 @@ use super::access::Access;
 use super::convolution::Convolution;
 use super::cost::{Change, CostModel};
 use super::kernel::matmul::UnevenAxes;
+use super::remade::remade;
 use super::settings::Settings;
 use super::shapes::{OperandAxes, gather_index_view, matmul_spec, operand_axes};
 use crate::ir::{Graph, Node, NodeId, NodeOp, Scalar, Value, View};
@@ -49,6 +50,8 @@ pub struct FusionGraph<'g> {
     pub root: Vec<bool>,
     /// By node: whether it is a next state.
     pub state: Vec<bool>,
+    /// Whether nothing is checked, so that no kernel has to wait for an error flag.
+    pub is_unchecked: bool,
 }
 
 impl<'g> FusionGraph<'g> {
@@ -68,9 +71,13 @@ impl<'g> FusionGraph<'g> {
             users: vec![vec![]; n_nodes],
             root: vec![false; n_nodes],
             state: vec![false; n_nodes],
+            is_unchecked: !graph.has_checks(),
         };
         if settings.fuse {
             divided.recompute_widened();
+            for node in remade(graph, &divided.materialized, &cost) {
+                divided.materialized[node] = false;
+            }
         }
         for root in graph.roots() {
             divided.root[root.node] = true;
@@ -374,7 +381,7 @@ impl<'g> FusionGraph<'g> {
 }
 
 /// Whether a map is one level without guards.
-fn is_one_level(access: &Access) -> bool {
+pub fn is_one_level(access: &Access) -> bool {
     access.levels.len() == 1 && access.levels[0].guards.is_empty()
 }
 

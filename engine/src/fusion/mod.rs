@@ -17,10 +17,14 @@ mod legality;
 mod order;
 mod passes;
 mod place;
+mod remade;
+mod rewrite;
 mod separate_scores;
 mod settings;
 mod shapes;
+mod share_copies;
 mod softmax_gradients;
+mod split_columns;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -36,6 +40,8 @@ pub use kernel::*;
 pub use passes::{Example, FusionPass, PASSES};
 pub use separate_scores::separate_scores;
 pub use settings::{Settings, SharedAttention};
+pub use share_copies::share_copies;
+pub use split_columns::split_columns;
 pub use verify::verify;
 
 use crate::ir::Graph;

@@ -8,12 +8,10 @@ use super::attention::canonical_axes;
 use super::domain::Domain;
 use super::graph::FusionGraph;
 use super::place::reduced_domain;
+use super::rewrite::Rewrite;
 use super::settings::Settings;
 use super::shapes::{matmul_extents, matmul_spec};
-use crate::ir::{
-    Binary, Contract, Graph, Monoid, Node, NodeId, NodeOp, Output, Scalar, StateLink, Symbol, Type, Value,
-    View,
-};
+use crate::ir::{Binary, Contract, Graph, Monoid, Node, NodeId, NodeOp, Scalar, Symbol, Type, Value, View};
 use std::collections::{HashMap, HashSet};
 
 /// The graph in which sums of weights times their gradients are sums of results times theirs, and the names of the matmuls
@@ -26,7 +24,7 @@ pub fn sums_of_results(graph: &Graph) -> (Graph, HashSet<Symbol>) {
         return (graph.clone(), HashSet::new());
     }
     let turned = turned_matmuls(&divided, &found);
-    let mut rewrite = Rewrite { old: graph, new: Graph::new(graph.name.clone()), map: vec![] };
+    let mut rewrite = Rewrite::new(graph);
     for id in 0..graph.nodes.len() {
         let value = match found.get(&id) {
             Some(found) => rewrite.sum_of_result(id, found),
@@ -139,31 +137,7 @@ fn turned_matmuls(graph: &FusionGraph, found: &HashMap<NodeId, Found>) -> HashSe
     turned
 }
 
-struct Rewrite<'g> {
-    old: &'g Graph,
-    new: Graph,
-    /// By old node: the new one.
-    map: Vec<NodeId>,
-}
-
 impl Rewrite<'_> {
-    fn value(&self, value: Value) -> Value {
-        Value { node: self.map[value.node], port: value.port }
-    }
-
-    fn copied(&mut self, id: NodeId) -> NodeId {
-        let node = &self.old.nodes[id];
-        let inputs = node.inputs.iter().map(|&input| self.value(input)).collect();
-        self.new.push(Node { inputs, ..node.clone() })
-    }
-
-    /// A node beside an old one, whose name it takes with an ending.
-    fn beside(&mut self, id: NodeId, ending: &str, op: NodeOp, inputs: Vec<Value>, ty: Type) -> Value {
-        let node = &self.old.nodes[id];
-        let output = Output { name: format!("{}.{ending}", node.name()).into(), ty };
-        Value::of(self.new.push(Node { op, inputs, outputs: vec![output], ..node.clone() }))
-    }
-
     /// The sum of a result times its gradient, in place of that of weights times theirs.
     fn sum_of_result(&mut self, id: NodeId, found: &Found) -> NodeId {
         let slope = self.value(self.old.nodes[found.slope].inputs[0]);
@@ -203,14 +177,5 @@ impl Rewrite<'_> {
         let product = self.beside(id, "turned", NodeOp::Contract(turned), inputs, ty);
         let node = Node { op: NodeOp::View(View::Permute { perm }), inputs: vec![product], ..node.clone() };
         self.new.push(node)
-    }
-
-    fn finish(mut self) -> Graph {
-        let moved = |value: &Value| Value { node: self.map[value.node], port: value.port };
-        self.new.outputs =
-            self.old.outputs.iter().map(|(name, value)| (name.clone(), moved(value))).collect();
-        let link = |link: &StateLink| StateLink { input: self.map[link.input], next: moved(&link.next) };
-        self.new.state = self.old.state.iter().map(link).collect();
-        self.new.pruned()
     }
 }

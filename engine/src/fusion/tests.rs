@@ -2,6 +2,9 @@
 //! Plans of small graphs, as text.
 
 mod attention;
+mod columns;
+mod copies;
+mod remade;
 mod row_folds;
 mod row_writes;
 mod scatter;

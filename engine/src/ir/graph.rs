@@ -320,6 +320,12 @@ impl Graph {
         self.outputs.iter().map(|(_, value)| *value).chain(self.state.iter().map(|link| link.next))
     }
 
+    /// Whether a node checks anything, in a region too.
+    pub fn has_checks(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| matches!(node.op, NodeOp::Check(_)) || node.regions.iter().any(Graph::has_checks))
+    }
+
     /// Users of each node, in order. A user of a repeated operand is repeated.
     pub fn users(&self) -> Vec<Vec<NodeId>> {
         let mut users = vec![vec![]; self.nodes.len()];

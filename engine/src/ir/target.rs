@@ -16,6 +16,10 @@ pub struct Target {
     pub folds_columns_in_tf32: bool,
     /// The same of products of halves.
     pub folds_columns_of_halves: bool,
+    /// Whether attention of many queries in `f32` stores no scores.
+    pub attends_in_f32: bool,
+    /// The same of halves.
+    pub attends_in_halves: bool,
     /// Whether the device computes in double precision.
     pub has_f64: bool,
     /// Whether a row of a kernel may end before another, as on the threads of a CPU.
@@ -28,6 +32,14 @@ impl Target {
         match asked.unwrap_or(self.matmul) {
             Precision::Tf32 if self.has_tf32 => Precision::Tf32,
             _ => Precision::F32,
+        }
+    }
+
+    /// Whether attention of many queries of that type stores no scores.
+    pub fn attends_in(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::F16 | DType::BF16 => self.attends_in_halves,
+            _ => self.attends_in_f32,
         }
     }
 

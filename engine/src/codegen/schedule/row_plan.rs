@@ -23,7 +23,7 @@ const MOST_HELD: usize = 32;
 
 /// The shortest strided row whose blocks take [`NEIGHBOURS`] rows instead of a warp's. With a whole warp of rows,
 /// too few threads would share each row.
-const LONG_COLUMN: usize = 1024;
+pub const LONG_COLUMN: usize = 1024;
 /// Neighbouring rows that fill a cache line.
 const NEIGHBOURS: usize = 8;
 /// The most threads of a block for strided rows.

@@ -1,0 +1,162 @@
+//! Maps that later kernels compute again instead of reading: what lies between a matmul and the matmuls of the backward pass.
+//!
+//! A map that is used before and after another matmul would be stored between two kernels. Where several such maps follow
+//! from one tensor, that tensor alone is stored. The derivative of GELU, for one, needs an exponential, an error function and
+//! a comparison, all of the same sum.
+
+use super::cost::CostModel;
+use crate::ir::{Graph, NodeId, NodeOp, Value, View};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A kernel walks each path to the tensors that it reads.
+const MOST_PATHS: usize = 64;
+
+/// The maps of a graph that every user computes, of those that are materialized.
+pub fn remade(graph: &Graph, materialized: &[bool], cost: &CostModel) -> BTreeSet<NodeId> {
+    let maps = Maps::new(graph, materialized);
+    let mut late: BTreeMap<Value, BTreeSet<NodeId>> = BTreeMap::new();
+    for node in 0..graph.nodes.len() {
+        match maps.sources[node] {
+            Source::Of(anchor) if maps.is_map(node) && maps.is_used_late(node) => {
+                _ = late.entry(anchor).or_default().insert(node)
+            }
+            _ => {}
+        }
+    }
+    let found = late.into_iter().filter_map(|(anchor, late)| {
+        let between = maps.between(&late);
+        let bytes = |value: Value| 2 * graph.ty(value).bytes();
+        let saved = late.iter().map(|&node| bytes(Value::of(node))).sum();
+        let is_kept = maps.is_used_late(anchor.node) || maps.is_stored[anchor.node];
+        let added = if is_kept { 0 } else { bytes(anchor) };
+        let ops = between.iter().map(|&node| cost.ops(&graph.nodes[node].op)).sum();
+        cost.remaking_pays(graph.ty(anchor).numel(), [saved, added], ops).then_some(between)
+    });
+    found.flatten().collect()
+}
+
+/// What a value is computed from, by maps alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Constants and coordinates.
+    Nothing,
+    /// One tensor of its size, point by point.
+    Of(Value),
+    /// Anything else: it is a tensor that others may follow from.
+    Itself,
+}
+
+struct Maps<'g> {
+    graph: &'g Graph,
+    users: Vec<Vec<NodeId>>,
+    /// By node: the most matmuls on a path to it, itself included.
+    phases: Vec<usize>,
+    /// By node: whether it is in memory in any case.
+    is_stored: Vec<bool>,
+    sources: Vec<Source>,
+    /// By node: the number of paths to it from the tensor that it follows from.
+    n_paths: Vec<usize>,
+}
+
+impl<'g> Maps<'g> {
+    fn new(graph: &'g Graph, materialized: &[bool]) -> Maps<'g> {
+        let n_nodes = graph.nodes.len();
+        let (users, mut phases) = (graph.users(), vec![]);
+        for node in &graph.nodes {
+            let before = node.inputs.iter().map(|input| phases[input.node]).max().unwrap_or(0);
+            phases.push(before + usize::from(matches!(node.op, NodeOp::Contract(_))));
+        }
+        let mut maps =
+            Maps { graph, users, phases, is_stored: vec![false; n_nodes], sources: vec![], n_paths: vec![] };
+        for root in graph.roots() {
+            maps.is_stored[root.node] = true;
+        }
+        for node in 0..n_nodes {
+            maps.is_stored[node] |= maps.is_read_as_tensor(node);
+        }
+        for (node, &is_materialized) in materialized.iter().enumerate() {
+            let inputs = graph.nodes[node].inputs.iter();
+            let n_paths = inputs.map(|input| maps.n_paths[input.node]).fold(0, usize::saturating_add);
+            let source = maps.source(node, is_materialized);
+            let is_short = n_paths <= MOST_PATHS;
+            maps.sources.push(if is_short { source } else { Source::Itself });
+            maps.n_paths.push(match source {
+                Source::Nothing => 0,
+                Source::Of(_) if is_short => n_paths,
+                _ => 1,
+            });
+        }
+        maps
+    }
+
+    /// Whether a user reads a node at other points than its own, or as a whole.
+    fn is_read_as_tensor(&self, node: NodeId) -> bool {
+        self.users[node].iter().any(|&user| match &self.graph.nodes[user].op {
+            NodeOp::Scalar(_) | NodeOp::Reduce { .. } => false,
+            NodeOp::View(View::Reshape) => self.is_stored[user] || self.is_read_as_tensor(user),
+            _ => true,
+        })
+    }
+
+    fn source(&self, id: NodeId, is_materialized: bool) -> Source {
+        let node = &self.graph.nodes[id];
+        let is_alone = node.outputs.len() == 1 && node.no_fuse.is_none();
+        match &node.op {
+            NodeOp::Const(_) | NodeOp::Iota { .. } => Source::Nothing,
+            NodeOp::View(View::Reshape) => self.of_input(node.inputs[0]),
+            NodeOp::View(_) if self.sources[node.inputs[0].node] == Source::Nothing => Source::Nothing,
+            NodeOp::Scalar(_) if is_alone && !(is_materialized && self.is_stored[id]) => {
+                let mut inputs = node.inputs.iter().map(|&input| self.of_input(input));
+                let same = inputs.try_fold(Source::Nothing, |all, input| match (all, input) {
+                    (all, Source::Nothing) => Some(all),
+                    (Source::Nothing, input) => Some(input),
+                    (all, input) => (all == input).then_some(all),
+                });
+                match same {
+                    Some(Source::Of(anchor)) if !self.has_size(anchor, id) => Source::Itself,
+                    same => same.unwrap_or(Source::Itself),
+                }
+            }
+            _ => Source::Itself,
+        }
+    }
+
+    fn is_map(&self, node: NodeId) -> bool {
+        matches!(self.graph.nodes[node].op, NodeOp::Scalar(_))
+    }
+
+    /// What a user of a value computes it from.
+    fn of_input(&self, input: Value) -> Source {
+        match self.sources[input.node] {
+            Source::Itself => Source::Of(input),
+            source => source,
+        }
+    }
+
+    fn has_size(&self, anchor: Value, node: NodeId) -> bool {
+        self.graph.ty(anchor).numel() == self.graph.ty(Value::of(node)).numel()
+    }
+
+    /// Whether a map or a reduction behind a further matmul uses a node.
+    fn is_used_late(&self, node: NodeId) -> bool {
+        self.users[node].iter().any(|&user| match &self.graph.nodes[user].op {
+            NodeOp::View(View::Reshape) => self.is_used_late(user),
+            NodeOp::Contract(_) => false,
+            _ => self.phases[user] > self.phases[node],
+        })
+    }
+
+    /// The maps between an anchor and some nodes that follow from it, these included.
+    fn between(&self, late: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+        let (mut found, mut open) = (BTreeSet::new(), late.iter().copied().collect::<Vec<_>>());
+        while let Some(node) = open.pop() {
+            let is_map = self.is_map(node);
+            let is_view = matches!(self.graph.nodes[node].op, NodeOp::View(View::Reshape));
+            let follows = matches!(self.sources[node], Source::Of(_)) && (is_map || is_view);
+            if follows && (is_view || found.insert(node)) {
+                open.extend(self.graph.nodes[node].inputs.iter().map(|input| input.node));
+            }
+        }
+        found
+    }
+}

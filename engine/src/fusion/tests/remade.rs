@@ -1,0 +1,43 @@
+//! Maps that later kernels compute again.
+
+use super::*;
+use crate::fusion::Use;
+
+/// The tensors that kernels store, where maps of a matmul's sum are used on both sides of further matmuls. With `is_single`, a
+/// single one of them is used behind.
+fn stored(is_single: bool) -> Vec<String> {
+    let graph = with_builder(|b| {
+        let [x, w, v] = [("x", [512, 300]), ("w", [300, 400]), ("v", [400, 400])]
+            .map(|(name, extents)| b.input(name, InputKind::Data, f32s(&extents)));
+        let sum = b.matmul(x, w);
+        let [e, t] = [Unary::Exp, Unary::Tanh].map(|op| b.unary(op, sum));
+        let y = b.binary(Binary::Mul, e, t);
+        let z = b.matmul(y, v);
+        let z = b.matmul(z, v);
+        let late = if is_single { e } else { b.add(e, t) };
+        let grad = b.binary(Binary::Mul, z, late);
+        let grad = if is_single { grad } else { b.binary(Binary::Mul, grad, t) };
+        let names = [("sum", sum), ("e", e), ("tanh", t), ("y", y), ("grad", grad)];
+        for (name, value) in names {
+            b.graph.nodes[value.node].outputs[0].name = name.into();
+        }
+        output(b, "out", grad);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    let written = kernels.iter().flat_map(|kernel| kernel.uses(Use::Write));
+    let names = written.map(|operand| graph.name_of(operand.value).to_string());
+    let mut names: Vec<String> = names.filter(|name| name != "t" && !name.starts_with("t.")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn several_maps_of_one_sum_are_computed_again_behind_a_matmul() {
+    assert_eq!(stored(false), ["grad", "sum", "y"]);
+}
+
+/// Reading one map takes as long as reading the sum.
+#[test]
+fn a_single_map_is_stored() {
+    assert_eq!(stored(true), ["e", "grad", "sum", "y"]);
+}
