@@ -8,7 +8,7 @@ use super::kernel::matmul::Side;
 use super::kernel::row_fold::RowConsumer;
 use super::place::{Place, reduced_domain};
 use super::shapes::operand_axes;
-use crate::ir::{NodeId, NodeOp, RECOMPUTED, Value, in_turn_with};
+use crate::ir::{Binary, NodeId, NodeOp, RECOMPUTED, Scalar, Value, in_turn_with};
 use crate::work::steps;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -119,8 +119,10 @@ fn epilogue(
     if maps().any(gathers) {
         return Err(GATHERED);
     }
-    if maps().any(|node| graph.state[node]) {
-        return Err("state is written only by kernels that wait for the step's error flag");
+    if maps().any(|node| graph.state[node] && !adds_to_state(graph, node)) {
+        return Err(
+            "state is written by kernels that wait for the step's error flag, or add a product without checks before",
+        );
     }
     if maps().any(|node| graph.edges[anchor].iter().any(|edge| edge.producer.node == node)) {
         return Err(NO_PROLOGUE);
@@ -132,6 +134,11 @@ fn epilogue(
         true => Ok(Kind::Matmul(anchor, domain)),
         false => Err("the epilogue would read more tensors than it saves"),
     }
+}
+
+/// Whether a next state is a sum that no failed check holds up. A library adds such a sum to its product.
+fn adds_to_state(graph: &FusionGraph, node: NodeId) -> bool {
+    graph.is_unchecked && matches!(graph.op(node), NodeOp::Scalar(Scalar::Binary(Binary::Add)))
 }
 
 /// Whether a map draws random numbers, or reads from maps that do.

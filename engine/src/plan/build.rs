@@ -385,6 +385,14 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
             );
         }
         KernelBody::Map(body) | KernelBody::Row(body) => body,
+        // Sums beside a product are written at any time.
+        KernelBody::Matmul(body)
+            if body.rows.is_none()
+                && ![body.lhs.operand, body.rhs.operand].contains(&operand)
+                && target.is_some_and(|target| stores(&body.epilogue, target)) =>
+        {
+            &body.epilogue
+        }
         // The base may share memory with the result if no computation uses the base.
         KernelBody::Scatter(body) => {
             return body.copied_base() == Some(operand) && !loads(&body.updates, operand);
@@ -425,6 +433,10 @@ fn decides(body: &FusedBody, operand: usize) -> bool {
         };
     }
     false
+}
+
+fn stores(body: &FusedBody, operand: usize) -> bool {
+    body.insts.iter().any(|inst| matches!(inst.op, FusedOp::Store { operand: o, .. } if o == operand))
 }
 
 fn loads(body: &FusedBody, operand: usize) -> bool {

@@ -276,3 +276,39 @@ fn a_checked_index_is_not_overwritten_by_its_row() {
         assert!(buffers(&indices).is_disjoint(&buffers(&others)), "{plan}");
     }
 }
+
+/// The plan of `s.next = s + x·w`, where `s` may be the right matrix itself, and an index may be checked beside it.
+fn added_to_state(is_factor: bool, checks: bool) -> (Graph, Plan) {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("added"), &registry);
+    let ty = Type::new(DType::F32, &[4, 4]);
+    let [x, w] = ["x", "w"].map(|name| b.input(name, InputKind::Data, ty.clone()));
+    let s = b.input("s", InputKind::State, ty.clone());
+    let product = b.matmul(x, if is_factor { s } else { w });
+    let next = b.add(s, product);
+    b.graph.state.push(StateLink { input: s.node, next });
+    if checks {
+        let row = b.input("row", InputKind::Data, Type::new(DType::I32, &[2]));
+        let row = b.check_index(row, 4);
+        let rows = b.gather(x, row, 0, 0);
+        b.graph.outputs.push(("rows".into(), rows));
+    }
+    let graph = separate_states(&b.graph.pruned());
+    let plan = plan(&graph, fuse(&graph, true).kernels, 1);
+    check_memory(&plan);
+    check_contents(&plan, &graph);
+    (graph, plan)
+}
+
+#[test]
+fn a_product_is_added_to_a_state_by_its_own_kernel() {
+    let (_, alone) = added_to_state(false, false);
+    assert_eq!(alone.launches.len(), 1, "{alone}");
+    // The product reads all of the state, so its result lies elsewhere at first.
+    assert_eq!(added_to_state(true, false).1.launches.len(), 2);
+    // A state is written after the check.
+    let (_, checked) = added_to_state(false, true);
+    let is_matmul = |launch: &&Launch| matches!(checked.kernels[launch.kernel].body, KernelBody::Matmul(_));
+    let product = checked.launches.iter().find(is_matmul).unwrap();
+    assert!(!checked.writes_state(product), "{checked}");
+}

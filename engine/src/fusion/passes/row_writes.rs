@@ -13,7 +13,7 @@ use crate::fusion::kernel::scatter::ScatterBody;
 use crate::fusion::kernel::{Kernel, KernelBody};
 use crate::fusion::order::GroupOrder;
 use crate::fusion::settings::Settings;
-use crate::ir::{Combine, Graph, NodeOp, Value};
+use crate::ir::{Combine, Graph, Value};
 
 /// The pass `row-writes`.
 pub struct RowWrites;
@@ -69,12 +69,7 @@ impl FusionPass for RowWrites {
 /// Whether a kernel checks anything, in a trip of a loop too.
 fn may_check(graph: &Graph, kernel: &Kernel) -> bool {
     let regions = |node: usize| graph.nodes[node].regions.iter();
-    kernel.has_checks() || kernel.nodes.iter().any(|&node| regions(node).any(checks))
-}
-
-fn checks(region: &Graph) -> bool {
-    let mut nodes = region.nodes.iter();
-    nodes.any(|node| matches!(node.op, NodeOp::Check(_)) || node.regions.iter().any(checks))
+    kernel.has_checks() || kernel.nodes.iter().any(|&node| regions(node).any(Graph::has_checks))
 }
 
 /// A scatter that sets one row of a state.
