@@ -56,6 +56,15 @@ fn without_choices_the_device_has_to_tune() {
     assert!(text.contains("the CPU runs the kernels of its plan as they are"), "{text}");
 }
 
+/// A trip of a loop has choices as a step has, and a library adds a product to a carried value.
+#[test]
+fn a_loop_shows_the_choices_of_its_trips() {
+    let text = explain(&["benches/ops/linear_loss.ron", "--device", "cuda"]);
+    let of_trip = text.split("loop 16 times {").nth(1).unwrap();
+    assert!(of_trip.contains(": variant: tuned on device (library | tensor cores 128x256"), "{text}");
+    assert!(of_trip.contains("matmul bf16 8192x2000 @ 2000x4096 + added ("), "{text}");
+}
+
 #[test]
 fn files_that_are_no_model_and_no_choices_are_refused() {
     for (flag, file, expected) in [

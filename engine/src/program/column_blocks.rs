@@ -46,7 +46,7 @@ fn in_memory<T: Tuner>(
     let product = Place::Workspace { start: 0, bytes: call.result_bytes() };
     let mut program = Program { workspace_bytes: call.result_bytes(), ..Program::default() };
     if by_library {
-        let Some(step) = matmul_step(call, (product, None), tuner)? else { return Ok(None) };
+        let Some(step) = matmul_step(call, product, tuner)? else { return Ok(None) };
         program.push(Action::Matmul(step));
     } else {
         let alone = vec![KernelSpec::product_alone(site.kernel, site.device)];

@@ -9,6 +9,8 @@ use crate::ir::{Binary, Scalar};
 pub struct Absorbed {
     /// The operand of the result, dense.
     pub result: usize,
+    /// The operand that is added element by element.
+    pub added: Option<usize>,
     /// The operand of the bias.
     pub bias: Option<usize>,
     /// What the call does.
@@ -27,11 +29,16 @@ pub fn absorbed(kernel: &Kernel, body: &MatmulBody) -> Option<Absorbed> {
     }
     let mut chain = Chain { insts: rest, used: vec![false; rest.len()], reg: *value };
     let activation = chain.activation();
-    let bias = chain.bias(body.n);
+    // The bias and the rest are added in any order. What is added to a single row may lie where the result goes, so it is no
+    // bias.
+    let bias = |chain: &mut Chain| if body.batch * body.m > 1 { chain.bias(body.n) } else { None };
+    let first = bias(&mut chain);
+    let added = chain.added(body.batch * body.m * body.n);
+    let bias = first.or_else(|| bias(&mut chain));
     let is_all = chain.ends_in_the_product() && chain.used.iter().all(|&used| used);
-    let fits = bias.is_none_or(|bias| kernel.operands[bias].ty.dtype == dtype);
-    let epilogue = Epilogue { has_bias: bias.is_some(), activation };
-    (is_all && fits).then_some(Absorbed { result: *result, bias, epilogue })
+    let fits = [added, bias].into_iter().flatten().all(|operand| kernel.operands[operand].ty.dtype == dtype);
+    let epilogue = Epilogue { adds: added.is_some(), has_bias: bias.is_some(), activation };
+    (is_all && fits).then_some(Absorbed { result: *result, added, bias, epilogue })
 }
 
 /// From the stored value back to the product.
@@ -53,12 +60,23 @@ impl Chain<'_> {
         }
     }
 
+    /// An operand with a value for each of `n` columns.
     fn bias(&mut self, n: usize) -> Option<usize> {
-        let is_bias = |inst: &FusedInst| match &inst.op {
-            FusedOp::Load { access, index: None, .. } => is_by_column(access, n),
+        self.summand(|access| is_by_column(access, n))
+    }
+
+    /// An operand with a value for each of so many points.
+    fn added(&mut self, n_points: usize) -> Option<usize> {
+        self.summand(|access| access.is_identity(n_points))
+    }
+
+    /// The operand that is added last, if it is read as wanted.
+    fn summand(&mut self, is_wanted: impl Fn(&Access) -> bool) -> Option<usize> {
+        let is_summand = |inst: &FusedInst| match &inst.op {
+            FusedOp::Load { access, index: None, .. } => is_wanted(access),
             _ => false,
         };
-        match self.step_over(Binary::Add, is_bias)?.op {
+        match self.step_over(Binary::Add, is_summand)?.op {
             FusedOp::Load { operand, .. } => Some(operand),
             _ => None,
         }

@@ -59,9 +59,11 @@ impl Multiplier {
     }
 }
 
-/// An epilogue that a library can run: `result = activation(product + bias)`.
+/// An epilogue that a library can run: `result = activation(product + added + bias)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Epilogue {
+    /// Whether one value per element is added, of the type of the result. It may lie where the result goes.
+    pub adds: bool,
     /// Whether one value per column is added, of the type of the result.
     pub has_bias: bool,
     /// What is done last.
@@ -175,6 +177,18 @@ impl MatmulCall {
     }
 }
 
+/// ` + added + bias, relu`, or nothing.
+impl fmt::Display for Epilogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.adds, " + added"),
+            (self.has_bias, " + bias"),
+            (self.activation == Activation::Relu, ", relu"),
+        ];
+        parts.into_iter().filter(|(is_there, _)| *is_there).try_for_each(|(_, part)| f.write_str(part))
+    }
+}
+
 /// All of it in one line, with the strides of both matrices.
 impl fmt::Display for MatmulCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,12 +197,7 @@ impl fmt::Display for MatmulCall {
             format!("{offset} + [{batch}, {row}, {col}]")
         };
         write!(f, "{} as {} + {}, {}", self.shape(), matrix(&self.lhs), matrix(&self.rhs), self.result)?;
-        if self.epilogue.has_bias {
-            f.write_str(" + bias")?;
-        }
-        if self.epilogue.activation == Activation::Relu {
-            f.write_str(", relu")?;
-        }
+        write!(f, "{}", self.epilogue)?;
         if let Multiplier::Convolution(convolution) = &self.multiplier {
             write!(f, ", convolution {convolution}")?;
         }

@@ -16,9 +16,11 @@ pub fn program<T: Tuner>(site: &Site, body: &LoopBody, tuner: &T) -> Result<Prog
     let found = trip.step.programs(&site.device, tuner);
     let programs = found.map_err(|NoProgram { refusal, .. }| refusal)?;
     let values = trip.workspace_bytes();
-    let mut steps = vec![];
+    let (mut steps, mut chosen) = (vec![], vec![]);
     for (number, program) in programs.programs.into_iter().enumerate() {
         let launch = &trip.step.launches[number];
+        let name = &trip.step.kernels[launch.kernel].name;
+        chosen.extend(program.chosen.map(|chosen| (steps.len(), name.to_string(), chosen)));
         let start = values + programs.workspaces.launches[number].start;
         let moved = |place: Place| match place {
             Place::Operand { operand, offset } => within(trip, body, launch.buffers[operand], offset),
@@ -34,7 +36,7 @@ pub fn program<T: Tuner>(site: &Site, body: &LoopBody, tuner: &T) -> Result<Prog
     }
     let mut program = starts(site, trip, body)?;
     program.workspace_bytes = program.workspace_bytes.max(values + programs.workspaces.bytes);
-    program.push(Action::Loop { body: steps, trips: body.trips, until, number });
+    program.push(Action::Loop { body: steps, chosen, trips: body.trips, until, number });
     Ok(program)
 }
 
@@ -65,14 +67,15 @@ pub fn action_at(action: Action, moved: &dyn Fn(Place) -> Place) -> Action {
         Action::Matmul(mut matmul) => {
             matmul.factors = matmul.factors.map(moved);
             matmul.result = moved(matmul.result);
+            matmul.added = matmul.added.map(moved);
             matmul.bias = matmul.bias.map(moved);
             Action::Matmul(matmul)
         }
         Action::Copy { from, to, bytes } => Action::Copy { from: moved(from), to: moved(to), bytes },
         Action::Fill { to, bytes, byte } => Action::Fill { to: moved(to), bytes, byte },
-        Action::Loop { body, trips, until, number } => {
+        Action::Loop { body, chosen, trips, until, number } => {
             let body = body.into_iter().map(|step| on_one_branch(step, moved)).collect();
-            Action::Loop { body, trips, until: until.map(moved), number: moved(number) }
+            Action::Loop { body, chosen, trips, until: until.map(moved), number: moved(number) }
         }
         Action::Collective(collective) => Action::Collective(collective),
     }

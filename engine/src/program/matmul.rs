@@ -178,8 +178,9 @@ pub fn library<T: Tuner>(
     if let Some(whole) = whole {
         let result = site.kernel.operands[whole.result].ty.dtype;
         let call = MatmulCall { result, epilogue: whole.epilogue, ..call.clone() };
-        let places = (Place::operand(whole.result), whole.bias.map(Place::operand));
-        if let Some(step) = matmul_step(call, places, tuner)? {
+        let [added, bias] = [whole.added, whole.bias].map(|operand| operand.map(Place::operand));
+        if let Some(step) = matmul_step(call, Place::operand(whole.result), tuner)? {
+            let step = MatmulStep { added, bias, ..step };
             let mut program = Program::default();
             program.push(Action::Matmul(step));
             return Ok(Some(program));
@@ -219,7 +220,7 @@ fn with_kernels<T: Tuner>(
     tuner: &T,
     append: impl FnOnce(&mut Program),
 ) -> Result<Option<Program>, Refusal<T::Error>> {
-    let Some(step) = matmul_step(call, (product, None), tuner)? else { return Ok(None) };
+    let Some(step) = matmul_step(call, product, tuner)? else { return Ok(None) };
     let mut program = Program::default();
     if let Place::Workspace { start, bytes } = product {
         program.workspace_bytes = start + bytes;
@@ -229,10 +230,10 @@ fn with_kernels<T: Tuner>(
     Ok(Some(program))
 }
 
-/// The step of a call; none if the device does not compute it.
+/// The step of a call, without what its epilogue reads; none if the device does not compute it.
 pub fn matmul_step<T: Tuner>(
     call: MatmulCall,
-    (result, bias): (Place, Option<Place>),
+    result: Place,
     tuner: &T,
 ) -> Result<Option<MatmulStep>, Refusal<T::Error>> {
     if !call.is_possible() {
@@ -244,7 +245,8 @@ pub fn matmul_step<T: Tuner>(
         Capability::Algorithm(text) => Some(text),
     };
     let factors = [call.lhs.operand, call.rhs.operand].map(Place::operand);
-    Ok(Some(MatmulStep { call: Arc::new(call), factors, result, bias, algorithm }))
+    let (added, bias) = (None, None);
+    Ok(Some(MatmulStep { call: Arc::new(call), factors, result, added, bias, algorithm }))
 }
 
 /// The first result of the product's type and size, unless it must not be written before the checks, or is read as well.

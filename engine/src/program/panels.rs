@@ -114,8 +114,7 @@ fn of_variant<T: Tuner>(
         let step = match known {
             Some(step) => step,
             None => {
-                let Some(step) = matmul_step(panel_call(site, body, shape), (panels.place(0), None), tuner)?
-                else {
+                let Some(step) = matmul_step(panel_call(site, body, shape), panels.place(0), tuner)? else {
                     return Ok(None);
                 };
                 shapes.push((shape, step.clone()));

@@ -56,6 +56,8 @@ pub enum Action {
     Loop {
         /// The steps of one trip.
         body: Vec<Step>,
+        /// The variants that were chosen for launches of a trip: the first step of each, its name and its choice.
+        chosen: Vec<(usize, String, Chosen)>,
         /// How many trips, or the most of them.
         trips: usize,
         /// The truth value that ends the loop after a trip, if it may end early.
@@ -101,6 +103,8 @@ pub struct MatmulStep {
     pub factors: [Place; 2],
     /// The result.
     pub result: Place,
+    /// What is added to each element, if the call adds something.
+    pub added: Option<Place>,
     /// The bias, if the call has one.
     pub bias: Option<Place>,
     /// The algorithm, if one was chosen already.

@@ -6,7 +6,7 @@
 //! ```
 
 use super::library::Multiplier;
-use super::{Action, Activation, Chosen, Collective, KernelStep, MatmulStep, Place, Program, Programs, Step};
+use super::{Action, Chosen, Collective, KernelStep, MatmulStep, Place, Program, Programs, Step};
 use crate::device_model::DeviceModel;
 use crate::plan::Plan;
 use std::fmt::{self, Write};
@@ -93,8 +93,11 @@ fn step_lines(step: &Step, device: &DeviceModel) -> [String; 2] {
         Action::Matmul(matmul) => [true, false].map(|is_full| matmul_line(matmul, device, is_full)),
         Action::Copy { from, to, bytes } => same(format!("copy {bytes} B {from} -> {to}")),
         Action::Fill { to, bytes, byte } => same(format!("fill {bytes} B of {to} with {byte}")),
-        Action::Loop { body, trips, until, .. } => {
-            let body: Vec<String> = body.iter().map(|step| step_lines(step, device)[0].clone()).collect();
+        Action::Loop { body, chosen, trips, until, .. } => {
+            let choices_at = |at: usize| chosen.iter().filter(move |(first, ..)| *first == at);
+            let choices = |at: usize| choices_at(at).map(|(_, name, chosen)| format!("# {name}: {chosen}"));
+            let lines = |(at, step): (usize, &Step)| choices(at).chain([step_lines(step, device)[0].clone()]);
+            let body: Vec<String> = body.iter().enumerate().flat_map(lines).collect();
             let head = match until {
                 Some(until) => format!("loop until {until}, at most {trips} times"),
                 None => format!("loop {trips} times"),
@@ -128,17 +131,11 @@ fn kernel_lines(step: &KernelStep) -> [String; 2] {
 }
 
 fn matmul_line(step: &MatmulStep, device: &DeviceModel, is_full: bool) -> String {
-    let MatmulStep { call, factors: [lhs, rhs], result, bias, algorithm } = step;
-    let mut line = call.title();
-    if call.epilogue.has_bias {
-        line.push_str(" + bias");
-    }
-    if call.epilogue.activation == Activation::Relu {
-        line.push_str(", relu");
-    }
+    let MatmulStep { call, factors: [lhs, rhs], result, added, bias, algorithm } = step;
+    let mut line = format!("{}{}", call.title(), call.epilogue);
     if is_full {
-        let bias = bias.map_or(String::new(), |bias| format!(", {bias}"));
-        let _ = write!(line, " ({lhs}, {rhs}{bias}) -> {} {result}", call.result);
+        let others: String = [added, bias].into_iter().flatten().map(|place| format!(", {place}")).collect();
+        let _ = write!(line, " ({lhs}, {rhs}{others}) -> {} {result}", call.result);
     }
     match (&call.multiplier, algorithm) {
         (Multiplier::MatrixUnits(block), _) => {

@@ -1,7 +1,7 @@
 //! Checks of programs: places inside operands and workspaces, waits for earlier steps, and workspaces that share no memory
 //! where streams run side by side.
 
-use super::{Action, Place, Program, Programs, Step};
+use super::{Action, MatmulStep, Place, Program, Programs, Step};
 use crate::fusion::Kernel;
 use crate::plan::Plan;
 
@@ -65,7 +65,8 @@ fn places(step: &Step) -> Vec<Place> {
     match &step.action {
         Action::Kernel(kernel) => kernel.arguments.clone(),
         Action::Matmul(matmul) => {
-            matmul.factors.into_iter().chain([matmul.result]).chain(matmul.bias).collect()
+            let MatmulStep { factors, result, added, bias, .. } = matmul;
+            factors.iter().chain([result]).chain(added).chain(bias).copied().collect()
         }
         Action::Copy { from, to, .. } => vec![*from, *to],
         Action::Fill { to, .. } => vec![*to],

@@ -43,6 +43,7 @@ pub enum Work {
         product: usize,
         factors: [Place; 2],
         result: Place,
+        added: Option<Place>,
         bias: Option<Place>,
     },
     Copy {
@@ -71,8 +72,8 @@ impl Work {
     pub fn places(&self) -> Vec<Place> {
         match self {
             Work::Kernel { arguments, .. } => arguments.clone(),
-            Work::Product { factors, result, bias, .. } => {
-                factors.iter().chain([result]).chain(bias).copied().collect()
+            Work::Product { factors, result, added, bias, .. } => {
+                factors.iter().chain([result]).chain(added).chain(bias).copied().collect()
             }
             &Work::Copy { from, to, .. } => vec![from, to],
             &Work::Fill { to, .. } => vec![to],

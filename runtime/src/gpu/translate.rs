@@ -130,7 +130,7 @@ impl<G: Gpu> Translation<'_, G> {
             Action::Matmul(step) => self.matmul(step)?,
             &Action::Copy { from, to, bytes } => Work::Copy { from, to, bytes },
             &Action::Fill { to, bytes, byte } => Work::Fill { to, bytes, byte },
-            &Action::Loop { ref body, trips, until, number } => {
+            &Action::Loop { ref body, trips, until, number, .. } => {
                 let steps = body.iter().map(|step| self.step(step));
                 Work::Loop { body: steps.collect::<Result<_, _>>()?, trips, until, number }
             }
@@ -154,7 +154,7 @@ impl<G: Gpu> Translation<'_, G> {
     }
 
     fn matmul(&mut self, step: &MatmulStep) -> Result<Work, DeviceError> {
-        let &MatmulStep { ref call, factors, result, bias, .. } = step;
+        let &MatmulStep { ref call, factors, result, added, bias, .. } = step;
         let known = match self.matmuls.get(&Arc::as_ptr(call)) {
             Some(&known) => known,
             None => {
@@ -164,7 +164,7 @@ impl<G: Gpu> Translation<'_, G> {
             }
         };
         Ok(match known {
-            KnownMatmul::Product(product) => Work::Product { product, factors, result, bias },
+            KnownMatmul::Product(product) => Work::Product { product, factors, result, added, bias },
             KnownMatmul::Kernel(kernel, grid) => Work::Kernel {
                 kernel,
                 arguments: factors.into_iter().chain([result]).collect(),

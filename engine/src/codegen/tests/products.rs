@@ -383,8 +383,8 @@ fn side_sums_follow_the_contracted_axis() {
     }
 }
 
-/// `relu(product + bias)` of `[m, n]`, or a part of that.
-fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
+/// `relu(product + bias + added)` of `[m, n]`, or a part of that.
+fn absorbable(has_bias: bool, adds: bool, has_relu: bool) -> (Kernel, MatmulBody) {
     let [m, n, k] = [4, 5, 6];
     let mut s = Sketch::new(m, n, 1);
     let [lhs, rhs] = [m * k, k * n].map(|n| s.operand(DType::F32, n, Use::Read));
@@ -392,6 +392,10 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
     if has_bias {
         let bias = s.load(DType::F32, n, Access::strided(&[m, n], &[0, 1]), Class::Element);
         y = s.binary(Binary::Add, y, bias);
+    }
+    if adds {
+        let added = s.load(DType::F32, m * n, Access::dense(&[m, n]), Class::Element);
+        y = s.binary(Binary::Add, added, y);
     }
     if has_relu {
         let zero = s.constant(DType::F32, 0.0);
@@ -419,18 +423,25 @@ fn absorbable(has_bias: bool, has_relu: bool) -> (Kernel, MatmulBody) {
 }
 
 #[test]
-fn a_library_absorbs_bias_and_relu_and_nothing_else() {
-    let taken = |has_bias, has_relu| {
-        let (kernel, body) = absorbable(has_bias, has_relu);
-        absorbed(&kernel, &body).map(|whole| (whole.bias, whole.epilogue.activation))
+fn a_library_absorbs_sums_and_relu_and_nothing_else() {
+    let taken = |has_bias, adds, has_relu| {
+        let (kernel, body) = absorbable(has_bias, adds, has_relu);
+        absorbed(&kernel, &body).map(|whole| (whole.bias, whole.added, whole.epilogue.activation))
     };
-    assert_eq!(taken(false, false), Some((None, Activation::Identity)));
-    assert_eq!(taken(true, false), Some((Some(2), Activation::Identity)));
-    assert_eq!(taken(false, true), Some((None, Activation::Relu)));
-    assert_eq!(taken(true, true), Some((Some(2), Activation::Relu)));
-    let (kernel, mut body) = absorbable(true, true);
-    body.epilogue.insts[1].op = FusedOp::Load { operand: 2, access: Access::dense(&[20]), index: None };
-    assert_eq!(absorbed(&kernel, &body), None, "a value for each point is no bias");
+    assert_eq!(taken(false, false, false), Some((None, None, Activation::Identity)));
+    assert_eq!(taken(true, false, false), Some((Some(2), None, Activation::Identity)));
+    assert_eq!(taken(false, false, true), Some((None, None, Activation::Relu)));
+    assert_eq!(taken(true, false, true), Some((Some(2), None, Activation::Relu)));
+    assert_eq!(taken(false, true, false), Some((None, Some(2), Activation::Identity)));
+    assert_eq!(taken(true, true, true), Some((Some(2), Some(3), Activation::Relu)));
+    let (kernel, mut body) = absorbable(true, false, true);
+    let transposed = Access::strided(&[4, 5], &[1, 4]);
+    body.epilogue.insts[1].op = FusedOp::Load { operand: 2, access: transposed, index: None };
+    assert_eq!(absorbed(&kernel, &body), None, "a transposed matrix is read by no library");
+    let (kernel, mut body) = absorbable(true, true, false);
+    let dense = Access::dense(&[20]);
+    body.epilogue.insts[1].op = FusedOp::Load { operand: 2, access: dense, index: None };
+    assert_eq!(absorbed(&kernel, &body), None, "a library adds one matrix");
     let product = PRODUCTS[0].kernel();
     let KernelBody::Matmul(body) = &product.body else { unreachable!() };
     assert_eq!(absorbed(&product, body), None, "there is no tanh");
@@ -442,7 +453,7 @@ fn a_library_gets_the_right_factor_first_in_its_own_layout() {
         let matrices = MatmulCall::new(body, Precision::F32).matrices();
         matrices.map(|matrices| matrices.map(|matrix| (matrix.leading, matrix.is_transposed)))
     };
-    let (_, body) = absorbable(false, false);
+    let (_, body) = absorbable(false, false, false);
     assert_eq!(matrices(&body), Some([(5, false), (6, false)]));
     let transposed = MatrixOperand { row: 1, col: 4, ..body.lhs };
     assert_eq!(matrices(&MatmulBody { lhs: transposed, ..body.clone() }), Some([(5, false), (4, true)]));

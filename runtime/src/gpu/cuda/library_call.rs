@@ -14,6 +14,8 @@ pub struct CallAddresses {
     pub factors: [CUdeviceptr; 2],
     /// Start of the result.
     pub result: CUdeviceptr,
+    /// Start of what is added to each element, if there is something.
+    pub added: Option<CUdeviceptr>,
     /// Start of the bias, if there is one.
     pub bias: Option<CUdeviceptr>,
 }

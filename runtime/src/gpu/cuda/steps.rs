@@ -102,11 +102,12 @@ fn start(
             let pointers = arguments.iter().map(|&place| at(place)).collect();
             launch(&program.kernels[*kernel], stream, pointers, *grid, info)
         }
-        Work::Product { product, factors, result, bias } => {
+        Work::Product { product, factors, result, added, bias } => {
             let addresses = CallAddresses {
                 // cuBLASLt computes the transposed product in column-major order, so the right factor comes first.
                 factors: [factors[1], factors[0]].map(at),
                 result: at(*result),
+                added: added.map(at),
                 bias: bias.map(at),
             };
             let workspace = memory.library();

@@ -24,6 +24,7 @@ pub struct CallTrial {
     factors: [CudaMemory; 2],
     result: CudaMemory,
     result_bytes: usize,
+    added: Option<CudaMemory>,
     bias: CudaMemory,
     workspace: CudaMemory,
 }
@@ -39,6 +40,7 @@ impl CallTrial {
             factors: [memory(right)?, memory(left)?],
             result: memory(call.result_bytes())?,
             result_bytes: call.result_bytes(),
+            added: call.epilogue.adds.then(|| memory(call.result_bytes())).transpose()?,
             bias: memory(call.n * call.result.size())?,
             workspace: memory(LIBRARY.workspace_bytes)?,
         })
@@ -106,6 +108,7 @@ impl CallTrial {
         CallAddresses {
             factors: [self.factors[0].start(), self.factors[1].start()],
             result: self.result.start(),
+            added: self.added.as_ref().map(CudaMemory::start),
             bias: Some(self.bias.start()),
         }
     }

@@ -160,18 +160,20 @@ impl LibraryCall for Descriptor {
         workspace: &Range<CUdeviceptr>,
         stream: CUstream,
     ) -> Result<(), DeviceError> {
-        let (one, zero) = (1f64, 0f64);
-        let (one_single, zero_single) = (1f32, 0f32);
-        let [alpha, beta]: [*const c_void; 2] = match self.is_double {
-            true => [(&raw const one).cast(), (&raw const zero).cast()],
-            false => [(&raw const one_single).cast(), (&raw const zero_single).cast()],
+        // The library computes `alpha·product + beta·added`, and reads nothing for a beta of 0.
+        let factors = [1.0, if addresses.added.is_some() { 1.0 } else { 0.0 }];
+        let singles = factors.map(|factor| factor as f32);
+        let scalar = |i: usize| -> *const c_void {
+            if self.is_double { (&raw const factors[i]).cast() } else { (&raw const singles[i]).cast() }
         };
+        let [alpha, beta] = [scalar(0), scalar(1)];
         let factor = |i: usize| {
             let bytes = self.factors[i].offset * self.element_bytes;
             addresses.factors[i].wrapping_add_signed(bytes) as *const c_void
         };
         let [first, second, result] = &self.layouts;
         let target = addresses.result as *mut c_void;
+        let added = addresses.added.map_or(target.cast_const(), |added| added as *const c_void);
         // SAFETY: the tensors lie where the plan says, with the sizes and strides of the layouts; the scalars are read
         // during the call.
         let done = unsafe {
@@ -189,7 +191,7 @@ impl LibraryCall for Descriptor {
                     first.0,
                     factor(1),
                     second.0,
-                    target,
+                    added,
                     result.0,
                     target,
                     result.0,
