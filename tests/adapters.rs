@@ -234,12 +234,17 @@ fn is_absorbed(cpu: &[String], gpu: &[String]) -> bool {
         && around.into_iter().chain(&of_gpu).all(|kernel| is(kernel, &kinds))
 }
 
-/// The searches that a GPU does not lower as the CPU does. Halves fold on tensor cores as on the CPU, and a short base differs
-/// by the precision alone.
-fn searches_apart(on_tensor_cores: bool) -> Vec<&'static str> {
+/// The stages that a GPU does not lower as the CPU does: searches, and causal attention where scores are stored. Halves fold on
+/// tensor cores as on the CPU, and a short base differs by the precision alone.
+fn stages_apart(on_tensor_cores: bool) -> Vec<&'static str> {
     let of_benches: &[&str] = match on_tensor_cores {
         true => &["search.ron, search_l2", "search.ron, search_ip"],
-        false => &["search.ron, search_l2", "search.ron, search_bf16", "search.ron, search_ip"],
+        false => &[
+            "causal.ron, attention",
+            "search.ron, search_l2",
+            "search.ron, search_bf16",
+            "search.ron, search_ip",
+        ],
     };
     let of_graphs = ["index_online.ron, compare", "range_search.ron, search"];
     let short = ["search.ron, search"].into_iter().filter(|_| on_tensor_cores);
@@ -266,12 +271,13 @@ fn check_fusion(name: &str, device: DeviceModel) {
             uneven_matrices: false,
             attention_gradients: false,
             most_rows_checked: device.kernels.most_rows_checked,
+            longest_column: device.kernels.longest_column,
             ..DeviceModel::CPU.kernels
         };
         let cpu = DeviceModel { kernels: kernels_of_cpu, ..DeviceModel::CPU };
         let [on_cpu, on_gpu] = [cpu, device].map(|device| stages(&file, &text, device));
         for ((stage, cpu), (_, gpu)) in on_cpu.iter().zip(&on_gpu) {
-            // A search is lowered by what the device folds and how it multiplies.
+            // A search is lowered by what the device folds and how it multiplies, and attention by what the device stores.
             if cpu.primitives != gpu.primitives {
                 lowered_apart.push(stage.clone());
                 continue;
@@ -297,11 +303,10 @@ fn check_fusion(name: &str, device: DeviceModel) {
     let blocks = ["clusters.ron, blocks_tf32", "clusters.ron, blocks_bf16"];
     let blocks: Vec<&str> = blocks.into_iter().filter(|_| !device.has_warpgroup_products).collect();
     assert_eq!(folded, blocks, "{name}");
-    assert_eq!(lowered_apart, searches_apart(device.has_warpgroup_products), "{name}");
-    let halves = ["causal.ron, attention", "causal.ron, all_keys"];
+    assert_eq!(lowered_apart, stages_apart(device.has_warpgroup_products), "{name}");
     let mut expected = vec!["attention.ron, dense", "attention.ron, causal"];
     // On tensor cores, attention of halves is one kernel as well.
-    expected.extend(halves.into_iter().filter(|_| !device.has_warpgroup_products));
+    expected.extend(["causal.ron, all_keys"].into_iter().filter(|_| !device.has_warpgroup_products));
     expected.extend([
         "gpt.ron, train",
         "sparse_attention.ron, compare",

@@ -17,6 +17,8 @@ use expect_test::{expect, expect_file};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+#[path = "plans/attention.rs"]
+mod attention;
 #[path = "plans/convolutions.rs"]
 mod convolutions;
 #[path = "plans/fusions.rs"]

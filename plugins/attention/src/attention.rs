@@ -31,7 +31,10 @@ pub fn attention() -> OpForm {
             }
             Ok(results)
         })
-        .expand(|b, call| layout(b, call.inputs, call.attrs).results(b))
+        .expand(|b, call| match causal_parts(b, call.inputs, call.attrs) {
+            Some(rows) => in_parts(b, call.inputs, call.attrs, rows),
+            None => layout(b, call.inputs, call.attrs).results(b),
+        })
         .grad(Grad::rule(gradient))
         .example(
             "a query that matches both keys alike",
@@ -87,6 +90,65 @@ fn layout(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {
         by_weight: rows_by_keys(),
         heads,
     }
+}
+
+/// Scores of a part. Smaller parts are not worth their launches.
+const PART_SCORES: usize = 1 << 23;
+/// Queries of a part are a multiple of this.
+const PART_QUERIES: usize = 128;
+const MOST_PARTS: usize = 8;
+
+/// The number of queries of a part, where a device would store scores that causal attention hides.
+fn causal_parts(b: &Builder, inputs: &[Value], attrs: &Attrs) -> Option<usize> {
+    let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
+    let Heads { queries, keys, .. } = heads;
+    let n_scores = heads.groups * heads.shared * queries * keys;
+    let stores_hidden_scores = attrs.bool("causal") && !b.target.attends_in(b.dtype(inputs[0]));
+    let n_parts = (n_scores / PART_SCORES).min(MOST_PARTS);
+    if !stores_hidden_scores || queries > keys || n_parts < 2 {
+        return None;
+    }
+    let rows = queries.div_ceil(n_parts).next_multiple_of(PART_QUERIES);
+    (rows < queries).then_some(rows)
+}
+
+/// Causal attention by so many queries at a time, each with the keys that its last query sees. The scores of a few parts are
+/// little more than half of all.
+fn in_parts(b: &mut Builder, inputs: &[Value], attrs: &Attrs, rows: usize) -> Vec<Value> {
+    let [n_queries, n_keys] = [0, 1].map(|i| b.extents(inputs[i])[b.ty(inputs[i]).rank() - 2]);
+    let mut parts = [vec![], vec![]];
+    for start in (0..n_queries).step_by(rows) {
+        let end = (start + rows).min(n_queries);
+        let seen = n_keys - n_queries + end;
+        let mut operands = vec![
+            window(b, inputs[0], 2, [start, end]),
+            window(b, inputs[1], 2, [0, seen]),
+            window(b, inputs[2], 2, [0, seen]),
+        ];
+        if let Some(&mask) = inputs.get(3) {
+            let by_query = if is_wide(b, mask, 2) { window(b, mask, 2, [start, end]) } else { mask };
+            operands.push(if is_wide(b, mask, 1) { window(b, by_query, 1, [0, seen]) } else { by_query });
+        }
+        let results = layout(b, &operands, attrs).results(b);
+        parts.iter_mut().zip(results).for_each(|(parts, result)| parts.push(result));
+    }
+    let axis = b.ty(inputs[0]).rank() - 2;
+    parts.iter().map(|parts| b.concat(parts, axis)).collect()
+}
+
+/// Whether a mask has an axis of more than one element that far from the end.
+fn is_wide(b: &Builder, mask: Value, from_end: usize) -> bool {
+    let extents = b.extents(mask);
+    extents.len() >= from_end && extents[extents.len() - from_end] > 1
+}
+
+/// `x[.., start..end, ..]` along an axis, counted from the end.
+fn window(b: &mut Builder, x: Value, from_end: usize, [start, end]: [usize; 2]) -> Value {
+    let extents = b.extents(x);
+    let axis = extents.len() - from_end;
+    let (mut starts, mut counts) = (vec![0; extents.len()], extents.clone());
+    (starts[axis], counts[axis]) = (start, end - start);
+    b.slice(x, &starts, &counts, &vec![1; extents.len()])
 }
 
 fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
