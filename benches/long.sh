@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly ALL=(malformed random types onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
+readonly ALL=(malformed random types nvrtc onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
 data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
 shift
 python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
@@ -23,6 +23,13 @@ onnx() {
 random() { PROPTEST_CASES=${CASES:-2000} cargo test --test random; }
 # Every op in every type, on each GPU that is present.
 types() { ENGINE_TYPES=all cargo test --test gpu types; }
+# Every kernel of CUDA by NVRTC, which needs no GPU.
+nvrtc() {
+  "$python" -m pip download --quiet --no-deps --dest "$work" \
+    nvidia-cuda-nvrtc==13.5.37 nvidia-cuda-runtime==13.5.37 nvidia-cuda-cccl==13.3.5.0.6 || return 1
+  for wheel in "$work"/nvidia_cuda_*.whl; do "$python" -m zipfile -e "$wheel" "$work/nvrtc" || return 1; done
+  ENGINE_NVRTC="$work/nvrtc/nvidia/cu13" ENGINE_NVRTC_ALL=1 cargo test --test nvrtc -- --nocapture
+}
 conformance() { CONFORMANCE=all cargo test --test conformance; }
 # The bounds follow from the tables of benches/long.md: 1.01 of PyTorch's mean, and for `gru` its noise over three seeds.
 gpt() { trained gpt 'loss <= 1.9002' 1 2 3; }

@@ -1,6 +1,7 @@
 //! NVIDIA's libraries, opened together with a device.
 
 use std::mem::forget;
+use std::path::Path;
 use std::thread;
 
 /// Which libraries were found.
@@ -28,6 +29,17 @@ pub fn open_beside<T>(work: impl FnOnce() -> T) -> (Libraries, T) {
         let [compiler, products, convolutions] = opening.map(|opening| opening.join().unwrap_or(false));
         (Libraries { compiler, products, convolutions }, done)
     })
+}
+
+/// Opens NVRTC from a folder, and returns whether the bindings find it then. A library that is open is found by the name in
+/// its file.
+pub fn open_compiler_in(folder: &Path) -> bool {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter(|file| file.file_name().to_string_lossy().starts_with("libnvrtc.so"));
+    // SAFETY: as below.
+    let opened = names.filter_map(|file| unsafe { libloading::Library::new(file.path()) }.ok());
+    opened.for_each(forget);
+    open("nvrtc")
 }
 
 /// Opens a library for the life of the process, under the file names that the bindings try. The bindings themselves open

@@ -47,14 +47,30 @@ use context::Context;
 use engine_core::codegen::KernelSpec;
 use engine_core::program::{Capability, MatmulCall};
 use memory::CudaMemory;
-use nvrtc::Known;
+use nvrtc::{CompileError, Known};
 use product::Product;
 use queue::CudaQueue;
 use staging::CudaStaging;
+use std::path::Path;
 use std::sync::Arc;
 use steps::{StepEvents, enqueue};
 use stop::Stop;
 use streams::PlanStreams;
+
+/// Compiles a text of CUDA C++ for an architecture such as `sm_90a` by the NVRTC of a toolkit, which has the folders `lib` and
+/// `include`. No GPU is needed. Returns what NVRTC and its assembler say: warnings, registers, spills.
+///
+/// # Errors
+/// If the toolkit has no NVRTC, or NVRTC refuses the text. The message has its log.
+pub fn compiler_report(text: &str, architecture: &str, toolkit: &Path) -> Result<String, DeviceError> {
+    if !libraries::open_compiler_in(&toolkit.join("lib")) {
+        return Err(DeviceError::Failed(format!("{} has no lib/libnvrtc.so", toolkit.display())));
+    }
+    nvrtc::report(text, architecture, &toolkit.join("include")).map_err(|error| match error {
+        CompileError::Refused(log) => DeviceError::Failed(log),
+        CompileError::Missing(what) => DeviceError::Failed(what),
+    })
+}
 
 /// An NVIDIA GPU.
 pub type CudaDevice = GpuDevice<Context>;

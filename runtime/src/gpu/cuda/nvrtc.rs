@@ -3,7 +3,7 @@
 use crate::device::DeviceError;
 use cudarc::nvrtc::sys as nvrtc;
 use std::ffi::{CString, c_char, c_int};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a text was not compiled.
 #[derive(Debug)]
@@ -109,14 +109,24 @@ pub fn version_text((major, minor): (i32, i32)) -> String {
 /// Only half precision needs the headers of the toolkit. NVRTC knows all other declarations itself, and reading the
 /// headers would take longer than the compilation.
 pub fn compile(text: &str, architecture: &str) -> Result<Vec<u8>, CompileError> {
-    let mut options = vec![format!("--gpu-architecture={architecture}")];
-    options.extend(OPTIONS.map(str::to_string));
-    if needs_headers(text) {
-        options.extend(header_folders()?.iter().map(|folder| format!("--include-path={}", folder.display())));
-        Program::new(text, &[])?.compile(&options, architecture.starts_with(VIRTUAL))
-    } else {
-        Program::new(text, &["cuda_runtime.h"])?.compile(&options, architecture.starts_with(VIRTUAL))
-    }
+    let folders = if needs_headers(text) { header_folders()? } else { vec![] };
+    let options = options(architecture, &folders);
+    Program::of(text)?.compile(&options, architecture.starts_with(VIRTUAL))
+}
+
+/// What NVRTC and its assembler say of a text: warnings, registers, spills. The text may need headers, which are in `include`.
+pub fn report(text: &str, architecture: &str, include: &Path) -> Result<String, CompileError> {
+    let mut options = options(architecture, &[include.to_path_buf(), include.join("cccl")]);
+    options.push("--ptxas-options=-v".to_string());
+    let program = Program::of(text)?;
+    program.compile(&options, false)?;
+    Ok(program.log().unwrap_or_default())
+}
+
+fn options(architecture: &str, folders: &[PathBuf]) -> Vec<String> {
+    let folders = folders.iter().map(|folder| format!("--include-path={}", folder.display()));
+    let architecture = format!("--gpu-architecture={architecture}");
+    [architecture].into_iter().chain(OPTIONS.map(str::to_string)).chain(folders).collect()
 }
 
 fn needs_headers(text: &str) -> bool {
@@ -151,6 +161,12 @@ struct Program {
 }
 
 impl Program {
+    /// The program of a text. The header of the runtime is replaced by an empty one where it would be the only one.
+    fn of(text: &str) -> Result<Program, CompileError> {
+        let empty: &[&str] = if needs_headers(text) { &[] } else { &["cuda_runtime.h"] };
+        Program::new(text, empty)
+    }
+
     /// `empty` are the names of headers that are replaced by empty ones.
     fn new(text: &str, empty: &[&str]) -> Result<Program, CompileError> {
         let no_text = |_| CompileError::Refused("the text holds a zero byte".to_string());
