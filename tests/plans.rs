@@ -259,6 +259,13 @@ fn attention_gradient(node: &str, options: &Options) -> (Compiled, Pipeline) {
     (compile(&graph.pruned(), &registry, options), pipeline)
 }
 
+/// An output of so many `f32`.
+fn f32s(executable: &dyn Executable, name: &str, n: usize) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * n];
+    executable.read_output(name, &mut bytes).unwrap();
+    bytes.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect()
+}
+
 #[test]
 fn the_gradient_of_attention_to_selected_keys_is_the_same_unfused() {
     let device = CpuDevice::new(Some(2)).unwrap();
@@ -269,9 +276,7 @@ fn the_gradient_of_attention_to_selected_keys_is_the_same_unfused() {
         let read = |name: &str| {
             let (_, value) =
                 compiled.simplified.outputs.iter().find(|(output, _)| &**output == name).unwrap();
-            let mut bytes = vec![0; compiled.simplified.ty(*value).bytes()];
-            executable.read_output(name, &mut bytes).unwrap();
-            bytes.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect::<Vec<f32>>()
+            f32s(&*executable, name, compiled.simplified.ty(*value).numel())
         };
         ["dq", "dk", "dv"].map(read)
     };

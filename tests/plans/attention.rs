@@ -62,11 +62,7 @@ fn causal_attention_in_parts_stores_fewer_scores() {
         let (compiled, pipeline) = compiled("forward", options);
         let mut executable = prepare(&compiled, &pipeline, &device);
         executable.run(0, 1).unwrap();
-        let read = |name: &str, n: usize| {
-            let mut bytes = vec![0; 4 * n];
-            executable.read_output(name, &mut bytes).unwrap();
-            bytes.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap())).collect::<Vec<f32>>()
-        };
+        let read = |name: &str, n: usize| f32s(&*executable, name, n);
         (read("y", HEADS * QUERIES * COLUMNS), read("lse", HEADS * QUERIES), compiled)
     };
     let ((y, lse, _), (y_of_parts, lse_of_parts, parts)) = (run(&Options::default()), run(&storing()));

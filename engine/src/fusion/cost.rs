@@ -51,8 +51,9 @@ const LAUNCH_BOUND_ELEMENTS: usize = 1 << 16;
 /// A matrix of shorter rows is small, and its reduction reads it from cache. Not measured.
 const FOLDED_ROW: usize = 256;
 
-/// A GPU does some 20 operations in the time that a byte takes from memory and a CPU some 5. A transcendental counts as few
-/// operations here as it takes on neither.
+/// A GPU does some 20 operations in the time that a byte takes from memory. The bound is lower, since a transcendental takes
+/// longer than the 8 operations that it counts. Not measured by itself; docs/decisions/073-maps-again-and-long-columns.md has
+/// whole steps.
 const OPS_PER_BYTE: usize = 3;
 
 /// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.

@@ -110,6 +110,11 @@ impl Settings {
         }
     }
 
+    /// The longest rows across memory that the device reduces in one step.
+    pub fn longest_column(&self) -> usize {
+        self.device.kernels.longest_column
+    }
+
     /// Whether elements of a type lie several to a word, which threads would share at the ends of a row.
     pub fn packs(&self, dtype: DType) -> bool {
         self.device.lanes(dtype) > 1

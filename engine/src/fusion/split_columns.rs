@@ -16,7 +16,7 @@ const PART_ROWS: [usize; 5] = [128, 256, 64, 100, 32];
 
 /// The graph with the long reductions of some kernels in two steps; none if there are none. The kernels are those of the graph.
 pub fn split_columns(graph: &Graph, kernels: &[Kernel], settings: &Settings) -> Option<Graph> {
-    let longest = settings.device.kernels.longest_column;
+    let longest = settings.longest_column();
     let reductions: BTreeSet<NodeId> =
         kernels.iter().flat_map(|kernel| long(graph, kernel, longest)).collect();
     if reductions.is_empty() {
