@@ -79,6 +79,26 @@ fn the_kernels_of_a_search_are_timed() {
 }
 
 #[test]
+fn generated_vectors_are_searched() {
+    let desk = Desk::new();
+    let files = r#"source: "vectors", base: "base.fvecs", queries: "q.npy", truth: "truth.ivecs""#;
+    let drawn = r#"source: "mixture", kind: "spectrum", rows: 300, queries: 20, dim: 2"#;
+    let run = |options: &str| {
+        desk.write("search.ron", SEARCH.replace(files, options));
+        desk.engine(&["run", "search.ron", "--device", "cpu", "--quiet"])
+    };
+    let ended = run(drawn);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let ids = vecs::read(&desk.path("ids.ivecs")).unwrap();
+    assert_eq!(ids.shape(), [20, 2]);
+    assert!(ids.to_f64().iter().all(|id| (0.0..300.0).contains(id)));
+    let said = "error[E0010]: data `points`: option `kind` cannot be \"spectrums\"";
+    check_failure(&run(&drawn.replace("spectrum", "spectrums")), 1, said);
+    let said = "error[E0010]: data `points`: option `rows` cannot be 0";
+    check_failure(&run(&drawn.replace("300", "0")), 1, said);
+}
+
+#[test]
 fn vectors_that_cannot_be_searched_are_refused() {
     let desk = search_desk();
     let check = |said: &str| {

@@ -17,7 +17,8 @@ fn ops_devices_and_data_are_listed() {
     let measured = results(&["devices", "--measure"]);
     assert!(measured.contains(" GB/s, read and written, of "), "{measured}");
     assert!(measured.contains("  product in f32: "), "{measured}");
-    assert!(results(&["data"]).contains("synthetic-digits"));
+    let sources = results(&["data"]);
+    assert!(["synthetic-digits", "mixture"].iter().all(|name| sources.contains(name)));
     assert!(results(&["data", "synthetic-digits"]).contains("train.images: u8[60000,28,28]"));
     check_failure_after_results(&desk.engine(&["data", "mnist"]), "stand in for `mnist`");
 }

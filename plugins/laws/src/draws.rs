@@ -19,7 +19,7 @@ impl Part {
     }
 }
 
-/// The options of both sources.
+/// The options of `houses` and `choices`.
 pub(crate) const OPTIONS: [&str; 3] = ["n_train", "n_test", "seed"];
 /// The most rows of a split. More rows would fill gigabytes after a typing error.
 const MOST_ROWS: usize = 10_000_000;
@@ -32,13 +32,18 @@ pub(crate) fn parts(
 ) -> Result<([Part; 2], u64), DataError> {
     let n_train = context.count("n_train", MOST_ROWS)?.unwrap_or(n_train);
     let n_test = context.count("n_test", MOST_ROWS)?.unwrap_or(n_test);
-    let seed = context.count("seed", i64::MAX as usize)?.unwrap_or(0) as u64;
+    let seed = seed(context)?;
     let [train, test] = [("train", n_train, 0), ("test", n_test, 1)].map(|(name, n_rows, first)| Part {
         name,
         n_rows,
         first,
     });
     Ok(([train, test], seed))
+}
+
+/// The option `seed`, or 0.
+pub(crate) fn seed(context: &LoadContext) -> Result<u64, DataError> {
+    Ok(context.count("seed", i64::MAX as usize)?.unwrap_or(0) as u64)
 }
 
 /// The options of a source without its own.

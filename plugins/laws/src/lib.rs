@@ -1,14 +1,16 @@
-//! Data sources whose rows are drawn from a known law, so that the best possible result is known, too: `houses`, a CSV
-//! table with gaps and categories, and `choices`, items that users chose. They need no file.
+//! Data sources whose rows are drawn from a known law. The best possible result is known, too, for `houses`, a CSV table
+//! with gaps and categories, and for `choices`, items that users chose. `mixture` has vectors to search. They need no file.
 //!
 //! The rows depend on the seed, the split and the number of the row alone, and all machines draw equal rows.
 
 mod choices;
 mod draws;
 mod houses;
+mod mixture;
 
 pub use choices::Choices;
 pub use houses::Houses;
+pub use mixture::Mixture;
 
 use engine_runtime::data::source::{DataError, Sources};
 
@@ -18,5 +20,6 @@ use engine_runtime::data::source::{DataError, Sources};
 /// If one of their names is taken.
 pub fn register(sources: &mut Sources) -> Result<(), DataError> {
     sources.register(Houses)?;
-    sources.register(Choices)
+    sources.register(Choices)?;
+    sources.register(Mixture)
 }
