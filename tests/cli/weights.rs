@@ -144,6 +144,66 @@ fn tensors_that_no_name_uses_are_named() {
     assert!(ended.errors.contains("these parameters keep their values: `l.{i}.g` (2)\n"), "{}", ended.errors);
 }
 
+/// A pipeline with parameters of layers and a state. The weights are `WEIGHT` at first.
+const SCALED: &str = r#"(
+  functions: {
+    "Scale": (
+      inputs: ["x"],
+      params: {"w": (type: "f32[2]", init: WEIGHT), "g": (type: "f32[2]", init: 1)},
+      output: "x * w * g",
+    ),
+  },
+  params: {"n": (type: "i32[2]", state: true)},
+  nodes: {"l": "Scale(ones(shape=[2]), repeat=2)", "more": "n + 1"},
+  stages: {STAGES},
+)"#;
+
+/// A second pipeline reads the parameters and the state that the first one saves.
+#[test]
+fn saved_parts_are_loaded() {
+    let desk = Desk::new();
+    let run = |graph: &str, stages: &str, arguments: &[&str]| {
+        desk.write("parts.ron", graph.replace("STAGES", stages));
+        desk.engine(&[&["run", "parts.ron", "--device", "cpu"], arguments].concat())
+    };
+    let save = r#"
+      "count": Run(steps: 4, outputs: ["l"], state: {"n": "more"}),
+      "some": Save(path: "some.ckpt", names: ["n", "l.{i}.w"]),
+      "arrays": Save(path: "some.npz", names: ["*.w", "n"]),
+      "all": Save(path: "all.ckpt")"#;
+    let ended = run(&SCALED.replace("WEIGHT", "3"), save, &[]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    let names = |file: &str| {
+        let mut names: Vec<String> = desk.checkpoint(file).tensors.keys().cloned().collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("some.ckpt"), ["l.0.w", "l.1.w", "n"]);
+    assert_eq!(names("all.ckpt"), ["l.0.g", "l.0.w", "l.1.g", "l.1.w", "n"]);
+
+    let graph = SCALED.replace("WEIGHT", "0");
+    let few = graph.replace(r#", "g": (type: "f32[2]", init: 1)"#, "").replace("x * w * g", "x * w");
+    for file in ["some.ckpt", "some.npz"] {
+        let show = r#""show": Run(outputs: ["l", "more"])"#;
+        let plain = format!(r#""load": Load(path: "{file}"), {show}"#);
+        let named = plain.replace("),", r#", names: {"l.{i}.w": "l.{i}.w", "n": "n"}),"#);
+        let by_name = run(&graph, &named, &[]);
+        let kept = "these parameters keep their values: `l.{i}.g` (2)\n";
+        assert!(by_name.errors.contains(kept), "{}", by_name.errors);
+        // The file has all parameters of this pipeline.
+        for ended in [by_name, run(&few, &plain, &[])] {
+            assert_eq!(ended.code, 0, "{}", ended.errors);
+            assert!(ended.results.contains("l: f32[2] = [9, 9]"), "{}", ended.results);
+            assert!(ended.results.contains("more: i32[2] = [5, 5]"), "{}", ended.results);
+        }
+        let missing = "`l.0.g: f32[2]` is missing\n  `l.1.g: f32[2]` is missing\n";
+        check_failure(&run(&graph, &plain, &[]), 1, missing);
+    }
+    let partial =
+        "error[E0504]: checkpoint some.ckpt: it holds only some parameters and states\n = help: resume";
+    check_failure(&run(&graph, save, &["--resume", "some.ckpt"]), 1, partial);
+}
+
 /// The table of `gpt2.ron` reads the weights of five layers, which another model of that depth saved under its own names.
 #[test]
 fn one_table_of_patterns_reads_any_number_of_layers() {

@@ -59,7 +59,7 @@ fn random_paths(pipeline: &mut engine::core::pipeline::Pipeline, folder: &std::p
             moved(&mut checkpoint.path);
             checkpoint.best.iter_mut().for_each(moved);
         }
-        stage.get_mut().into_iter().for_each(|SaveStage { path }| moved(path));
+        stage.get_mut().into_iter().for_each(|SaveStage { path, .. }| moved(path));
         stage.get_mut().into_iter().for_each(|LoadStage { path, .. }| moved(path));
         let search = stage.get_mut::<SearchStage>();
         search.into_iter().flat_map(|search| &mut search.write).for_each(|(_, path)| moved(path));
@@ -80,7 +80,7 @@ fn stage() -> impl Strategy<Value = String> {
             ("data", 0.9, words(&["rows", "row"])), ("batch", 0.5, number()), ("ids", 0.9, node()),
             ("distances", 0.5, node()),
         ]),
-        1 => group("Save", vec![("path", 0.9, file())]),
+        1 => group("Save", vec![("path", 0.9, file()), ("names", 0.3, saved())]),
         1 => group("Load", vec![("path", 0.9, file())]),
     ]
 }
@@ -148,6 +148,10 @@ fn groups() -> BoxedStrategy<String> {
     prop::collection::vec(group("", fields), 0..3)
         .prop_map(|groups| format!("[{}]", groups.join(", ")))
         .boxed()
+}
+
+fn saved() -> BoxedStrategy<String> {
+    words(&["[\"w\"]", "[\"*\", \"n\"]", "[\"{i}\"]", "[\"z*\"]", "[]", "\"w\""])
 }
 
 fn schedule() -> BoxedStrategy<String> {

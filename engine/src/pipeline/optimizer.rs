@@ -1,5 +1,6 @@
 //! Optimizers, and groups of parameters that they treat in their own ways.
 
+use super::pattern::{matches_stars, nearest_to};
 use super::{MetricRate, Pipeline, Schedule, StageIssue};
 use crate::diag::Code;
 use crate::ir::{Attrs, InputKind, Symbol};
@@ -60,7 +61,7 @@ pub struct StepSettings<'o> {
 impl OptimizerDecl {
     /// The first group with a pattern that matches the parameter, and its number.
     pub fn group_of(&self, param: &str) -> Option<(usize, &ParamGroup)> {
-        let is_member = |group: &ParamGroup| group.params.iter().any(|pattern| matches(pattern, param));
+        let is_member = |group: &ParamGroup| group.params.iter().any(|pattern| matches_stars(pattern, param));
         self.groups.iter().enumerate().find(|(_, group)| is_member(group))
     }
 
@@ -104,60 +105,13 @@ impl OptimizerDecl {
 pub fn expect_match(pipeline: &Pipeline, pattern: &str) -> Result<(), StageIssue> {
     let params = pipeline.params.iter().filter(|param| param.kind == InputKind::Param);
     let names: Vec<&str> = params.map(|param| &*param.name).collect();
-    if names.iter().any(|name| matches(pattern, name)) {
+    if names.iter().any(|name| matches_stars(pattern, name)) {
         return Ok(());
     }
-    let plain = pattern.replace('*', "");
-    let help = match names.iter().min_by_key(|name| strsim::osa_distance(&plain, name)) {
+    let help = match nearest_to(pattern, names) {
         Some(near) => format!("the nearest parameter is `{near}`; `*` stands for any run of characters"),
         None => "declare a parameter without `state: true`".to_owned(),
     };
     let issue = StageIssue::new(format!("`{pattern}` matches no trained parameter"), None).help(help);
     Err(StageIssue { code: Code::E0101, ..issue })
-}
-
-/// Whether a name is the pattern, in which `*` stands for any run of characters.
-fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        let Some((_, after)) = rest.split_once(part) else { return false };
-        rest = after;
-    }
-    rest.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn stars_stand_for_any_run_of_characters() {
-        for (pattern, name) in [
-            ("w", "w"),
-            ("*", ""),
-            ("*", "a.b"),
-            ("*.bias", "fc.1.bias"),
-            ("embed.*", "embed."),
-            ("a*b*c", "abc"),
-            ("a*b*c", "a.b.b.c"),
-            ("*ab", "aab"),
-            ("**", "x"),
-            ("a*a", "aa"),
-        ] {
-            assert!(matches(pattern, name), "{pattern} {name}");
-        }
-        for (pattern, name) in [
-            ("w", "w1"),
-            ("", "w"),
-            ("*.bias", "bias"),
-            ("embed.*", "head.embed.w"),
-            ("a*a", "a"),
-            ("a*b*c", "acb"),
-            ("a*bc*c", "abc"),
-        ] {
-            assert!(!matches(pattern, name), "{pattern} {name}");
-        }
-    }
 }

@@ -201,4 +201,6 @@ pub struct PartDecl {
 pub struct SaveStage {
     /// The file.
     pub path: String,
+    /// The parameters and states in the file. If empty, the file has all of them, and a run can resume from it.
+    pub names: Vec<Symbol>,
 }

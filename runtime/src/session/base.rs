@@ -15,7 +15,7 @@ use super::names::{self, DataNames, data_names};
 use super::plan::Planner;
 use super::prepared::Cache;
 use super::resident::Resident;
-use super::resume::{Parts, Resume, TUNING};
+use super::resume::{PARTIAL, Parts, Resume, TUNING};
 use super::state::State;
 use super::weights;
 use crate::checkpoint::{self, Checkpoint};
@@ -289,11 +289,34 @@ impl Session {
     /// # Errors
     /// If the file cannot be written, or would replace a file that another program wrote.
     pub fn save(&self, path: &Path) -> Result<(), SessionError> {
-        let state = self.checkpoint()?;
-        match checkpoint::is_archive(path) {
-            true => Ok(checkpoint::write_arrays_on(&*self.disk, &state.tensors, path, self.overwrite)?),
-            false => self.write_checkpoint(path, &state),
-        }
+        self.write_state(path, &self.checkpoint()?)
+    }
+
+    /// Writes some parameters and declared states, as plain arrays if the name ends in `.npz`. No run can resume from the
+    /// file.
+    ///
+    /// ```
+    #[doc = include_str!("examples/multiply.md")]
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("weights.safetensors");
+    /// session.save_named(&path, &["w".into()])?;
+    /// assert!(session.load(&path)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Session::save`], or if the pipeline has no such parameter.
+    pub fn save_named(&self, path: &Path, names: &[Symbol]) -> Result<(), SessionError> {
+        weights::expect_params(path, names, &self.pipeline.params)?;
+        let partial = (PARTIAL.to_string(), "true".to_string());
+        // Without the progress and the fingerprint of the run, the file is no state of it.
+        let state = Checkpoint {
+            tensors: self.state.snapshot(names)?,
+            seed: self.pipeline.seed,
+            extra: names::to_extra(&self.names).into_iter().chain([partial]).collect(),
+            ..Checkpoint::default()
+        };
+        self.write_state(path, &state)
     }
 
     /// The state of the run, from which another run can resume.

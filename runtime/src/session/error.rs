@@ -115,12 +115,12 @@ pub enum SessionError {
     /// An archive of weights cannot be read.
     #[error("weights {0}")]
     Archive(Box<NpzError>),
-    /// A file of weights lacks requested tensors.
+    /// A file of weights lacks requested tensors, or parameters to be saved do not exist.
     #[error("weights {}:\n  {}", .path.display(), .faults.join("\n  "))]
     Names {
         /// The file.
         path: PathBuf,
-        /// The missing tensors.
+        /// The missing tensors or parameters.
         faults: Vec<String>,
     },
     /// Numbers of a file are too large for the parameters that they are for.
@@ -138,6 +138,12 @@ pub enum SessionError {
         path: PathBuf,
         /// Why not.
         why: String,
+    },
+    /// A run cannot resume from a file that a `Save` stage with `names` has written.
+    #[error("checkpoint {}: it holds only some parameters and states", .path.display())]
+    Partial {
+        /// The file.
+        path: PathBuf,
     },
     /// The loss has become NaN or infinite. No checkpoint was written since the last good one.
     #[error("stage `{stage}`: the loss is not finite from step {step} on")]
@@ -259,6 +265,7 @@ impl SessionError {
             | SessionError::Checkpoint(_)
             | SessionError::Mismatch { .. }
             | SessionError::CannotResume { .. }
+            | SessionError::Partial { .. }
             | SessionError::NotANumber { .. }
             | SessionError::Metric { .. }
             | SessionError::NotFinite { .. }
@@ -360,7 +367,9 @@ impl Coded for SessionError {
             SessionError::Run { source, .. } => source.code(),
             SessionError::OutOfMemory { .. } => Some(Code::E0604),
             SessionError::Checkpoint(error) => error.code(),
-            SessionError::Mismatch { .. } | SessionError::CannotResume { .. } => Some(Code::E0504),
+            SessionError::Mismatch { .. }
+            | SessionError::CannotResume { .. }
+            | SessionError::Partial { .. } => Some(Code::E0504),
             SessionError::NotANumber { .. } => Some(Code::E0606),
             SessionError::NotFinite { .. } => Some(Code::E0607),
             SessionError::Metric { .. } => Some(Code::E0611),
@@ -405,6 +414,9 @@ impl Coded for SessionError {
             }),
             SessionError::CannotResume { .. } => {
                 Some("resume with the graph and the settings that it was written with".to_string())
+            }
+            SessionError::Partial { .. } => {
+                Some("resume from a checkpoint of training; a `Load` stage reads this file".to_string())
             }
             SessionError::NotANumber { .. } => {
                 let help = "`--trace-nan` finds where it comes from; a smaller learning rate or `clip_norm: 1.0` may help";

@@ -89,6 +89,8 @@ impl Parts {
 
 /// The entry of [`Checkpoint::extra`] that names the training stage.
 pub(super) const STAGE: &str = "stage";
+/// The entry of a file that holds only some parameters and states.
+pub(super) const PARTIAL: &str = "partial";
 /// The entry that holds the choices that the device has autotuned.
 pub(super) const TUNING: &str = "tuning";
 
@@ -99,6 +101,9 @@ impl Resume {
         is_resumable: &dyn Fn(&Stage) -> bool,
     ) -> Result<Self, SessionError> {
         let checkpoint = Checkpoint::read(path)?;
+        if checkpoint.extra.contains_key(PARTIAL) {
+            return Err(SessionError::Partial { path: path.to_path_buf() });
+        }
         let cannot = |why: String| SessionError::CannotResume { path: path.to_path_buf(), why };
         let Some(stage) = checkpoint.extra.get(STAGE) else {
             return Err(cannot("it was not written by a training stage".to_string()));

@@ -19,6 +19,14 @@ impl Session {
         self.overwrite = overwrite;
     }
 
+    /// Writes a state, as plain arrays if the name ends in `.npz`.
+    pub(super) fn write_state(&self, path: &Path, state: &Checkpoint) -> Result<(), SessionError> {
+        match checkpoint::is_archive(path) {
+            true => Ok(checkpoint::write_arrays_on(&*self.disk, &state.tensors, path, self.overwrite)?),
+            false => self.write_checkpoint(path, state),
+        }
+    }
+
     /// Writes a state of the run.
     pub(super) fn write_checkpoint(&self, path: &Path, state: &Checkpoint) -> Result<(), SessionError> {
         Ok(checkpoint::write_on(&*self.disk, state, path, self.overwrite)?)

@@ -300,7 +300,7 @@ fn stages_share_their_state_and_files() {
         stages(vec![
             ("train", train_stage().into()),
             ("test", evaluation().into()),
-            ("save", SaveStage { path: path.clone() }.into()),
+            ("save", SaveStage { path: path.clone(), names: vec![] }.into()),
         ]),
         None,
     );
@@ -313,6 +313,26 @@ fn stages_share_their_state_and_files() {
     let (again, loaded) = run(loaded, None);
     assert_eq!(again.stages[1].metrics, report.stages[1].metrics);
     assert_eq!(scalar(&loaded, "w"), scalar(&state, "w"));
+}
+
+/// A file of some parameters holds neither the steps of the run nor its other state.
+#[test]
+fn a_run_cannot_resume_from_some_parameters() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.ckpt");
+    let save = SaveStage { path: path.to_str().unwrap().to_string(), names: vec!["w".into()] };
+    let (_, state) = run(stages(vec![("train", train_stage().into()), ("save", save.into())]), None);
+    let saved = Checkpoint::read(&path).unwrap();
+    assert_eq!(saved.tensors.keys().collect::<Vec<_>>(), ["w"]);
+    assert_eq!((scalar(&saved.tensors, "w"), saved.step), (scalar(&state, "w"), 0));
+    let mut session = session(&Arc::default(), training(train_stage()));
+    let error = session.run_stages(Some(&path), &mut |_| {}).unwrap_err();
+    let expected = format!("checkpoint {}: it holds only some parameters and states", path.display());
+    assert_eq!((error.to_string(), error.fault()), (expected, Fault::Graph));
+    assert_eq!(session.load(&path).unwrap(), [""; 0]);
+    assert_eq!(scalar(&session.parameters().unwrap(), "w"), scalar(&state, "w"));
+    let error = session.save_named(&path, &["v".into()]).unwrap_err().to_string();
+    assert!(error.ends_with("there is no parameter `v`; did you mean `w`?"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine_core::diag::nearest;
-use engine_core::ir::DType;
+use engine_core::ir::{DType, Symbol};
 use engine_core::pipeline::{LoadName, ParamDecl};
 use indexmap::IndexMap;
 
@@ -43,6 +43,21 @@ pub(super) fn renamed(
     }
     match faults.is_empty() {
         true => Ok(found),
+        false => Err(SessionError::Names { path: path.to_path_buf(), faults }),
+    }
+}
+
+/// Fails unless all names are those of parameters. The error lists all others.
+pub(super) fn expect_params(path: &Path, names: &[Symbol], params: &[ParamDecl]) -> Result<(), SessionError> {
+    let known = || params.iter().map(|decl| &*decl.name);
+    let unknown = names.iter().filter(|name| !known().any(|known| *known == ***name));
+    let fault = |name: &Symbol| match nearest(name, known()) {
+        Some(meant) => format!("there is no parameter `{name}`; did you mean `{meant}`?"),
+        None => format!("there is no parameter `{name}`"),
+    };
+    let faults: Vec<String> = unknown.map(fault).collect();
+    match faults.is_empty() {
+        true => Ok(()),
         false => Err(SessionError::Names { path: path.to_path_buf(), faults }),
     }
 }

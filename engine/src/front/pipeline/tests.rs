@@ -254,7 +254,7 @@ fn mnist_as_a_pipeline() {
         ParamDecl { name: "b2", kind: Param, ty: Type { dtype: F32, shape: [Fixed(10)] }, init: Zeros
         Stage { name: "train", kind: TrainStage { data: SplitRef { data: "digits", split: "train" }, batch: 128, accumulate: 1, epochs: 5, max_steps: None, loss: "loss", mode: Train, precision: F32, metrics: [("accuracy", "accuracy")], optimizer: Some(OptimizerDecl { op: "adam", attrs: Attrs({"beta1": Lit(Float(0.8)), "weight_decay": Lit(Float(0.0))}), lr: Cosine { start: 0.001, end: 1e-5, warmup: 10.0 }, decay_bias: true, groups: [] }), state: [], clip_norm: Some(1.0), clip_value: None, last_batch: Drop, evaluate: Some(Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, precision: F32, metrics: [("accuracy", "accuracy")] }), monitor: Some(Monitor { metric: "accuracy", goal: Max }), early_stop: Some(EarlyStop { patience: 3, min_delta: 0.0, restore_best: false }), checkpoint: Some(CheckpointDecl { path: "mnist.safetensors", every: 1, best: Some("best.safetensors") }) }
         Stage { name: "test", kind: Evaluation { data: SplitRef { data: "digits", split: "test" }, batch: 1000, mode: Eval, precision: F32, metrics: [("accuracy", "accuracy")] }
-        Stage { name: "save", kind: SaveStage { path: "mnist.safetensors" }
+        Stage { name: "save", kind: SaveStage { path: "mnist.safetensors", names: [] }
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 

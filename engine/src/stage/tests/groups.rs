@@ -111,6 +111,18 @@ fn patterns_match_parameters_that_are_trained() {
 }
 
 #[test]
+fn saved_names_are_those_of_parameters() {
+    let registry = momentum();
+    let mut pipeline = line(&registry);
+    let save = crate::pipeline::SaveStage { path: "w.ckpt".into(), names: vec!["fit.ofset".into()] };
+    pipeline.stages.push(crate::pipeline::Stage { name: "keep".into(), kind: save.into(), span: None });
+    let issue = expect_declared(&pipeline).unwrap_err();
+    let message = "stage `keep` saves `fit.ofset`, which is no parameter";
+    assert_eq!((issue.code, &*issue.message), (Code::E0101, message));
+    assert_eq!(issue.help.unwrap(), "did you mean `fit.offset`?");
+}
+
+#[test]
 fn elements_of_gradients_are_clamped() {
     let (_, slope) = by_hand(&[0, 1], 0.5);
     for most in [1.0, 1e6] {

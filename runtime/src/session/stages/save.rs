@@ -15,7 +15,10 @@ use crate::session::report::StageReport;
 impl Runnable for SaveStage {
     fn run(&self, run: StageRun<'_, '_>) -> Result<Option<StageReport>, Stopped> {
         let (start, path) = (Instant::now(), Path::new(&self.path));
-        run.session.save(path)?;
+        match self.names.is_empty() {
+            true => run.session.save(path)?,
+            false => run.session.save_named(path, &self.names)?,
+        }
         (run.tell)(&Event::CheckpointWritten { path });
         Ok(Some(run.report("save", start)))
     }

@@ -182,7 +182,7 @@ fn unwritable_files_are_reported_before_the_first_step() {
     };
     let save = |path: &Path| {
         let path = path.to_str().unwrap().to_string();
-        stages(vec![("train", train_stage().into()), ("save", SaveStage { path }.into())])
+        stages(vec![("train", train_stage().into()), ("save", SaveStage { path, names: vec![] }.into())])
     };
     let pipelines = [best(&graph, &new), best(&new, &graph), save(&graph), save(&graph.join("a.npz"))];
     for (pipeline, fault) in

@@ -6,7 +6,7 @@ use super::form::StageForm;
 use super::reader::StageReader;
 use crate::diag::{Code, Spanned};
 use crate::front::Ron;
-use crate::pipeline::{LoadName, LoadStage};
+use crate::pipeline::{LoadName, LoadStage, has_braces};
 
 pub(super) const LOAD: StageForm = StageForm {
     keyword: "Load",
@@ -48,7 +48,6 @@ impl StageReader<'_> {
             }
             false => self.tensor(value),
         };
-        let has_braces = |name: &str| name.contains(['{', '}']);
         if !has_braces(param.value) && !tensor.as_deref().is_some_and(has_braces) {
             let param = self.param(param);
             return Some(vec![LoadName { param: param?, tensor: tensor?, is_transposed }]);
@@ -62,8 +61,7 @@ impl StageReader<'_> {
         tensor: &str,
         is_transposed: bool,
     ) -> Option<Vec<LoadName>> {
-        let pattern =
-            Pattern::read(written.value).or_else(|| self.refuse(written, "`{` and `}` enclose a name"))?;
+        let pattern = self.pattern(written)?;
         let mut names = vec![];
         for decl in &self.pipeline.params {
             let Some(parts) = pattern.parts_of(&decl.name) else { continue };
@@ -76,57 +74,13 @@ impl StageReader<'_> {
         }
         if names.is_empty() {
             return self
-                .refuse(written, "a name in braces stands for one part between dots: `blocks.{i}.ln.g`");
+                .no_match(written, "a name in braces stands for one part between dots: `blocks.{i}.ln.g`");
         }
         Some(names)
     }
 
-    fn refuse<T>(&mut self, written: Spanned<&str>, help: &str) -> Option<T> {
-        let message = format!("no parameter fits `{}`", written.value);
-        self.error(Code::E0101, written.span, message, help);
-        None
-    }
-
     fn tensor(&mut self, value: &Ron) -> Option<String> {
         self.text(value, "the name of a tensor")
-    }
-}
-
-/// A path with variables: `blocks.{i}.ln.g`.
-struct Pattern<'p>(Vec<Part<'p>>);
-
-/// One part of a pattern between dots.
-enum Part<'p> {
-    Word(&'p str),
-    Variable(&'p str),
-}
-
-impl<'p> Pattern<'p> {
-    fn read(text: &'p str) -> Option<Pattern<'p>> {
-        let part = |part: &'p str| match part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-            Some(name) => (!name.is_empty() && !name.contains(['{', '}'])).then_some(Part::Variable(name)),
-            None => (!part.contains(['{', '}'])).then_some(Part::Word(part)),
-        };
-        text.split('.').map(part).collect::<Option<_>>().map(Pattern)
-    }
-
-    /// The parts of a path that the variables stand for, if the path fits. A variable stands for one part everywhere.
-    fn parts_of<'n>(&self, path: &'n str) -> Option<Vec<(&'p str, &'n str)>> {
-        let mut parts: Vec<(&str, &str)> = vec![];
-        let mut path = path.split('.');
-        for part in &self.0 {
-            let found = path.next()?;
-            match part {
-                Part::Word(word) if *word == found => (),
-                Part::Word(_) => return None,
-                Part::Variable(name) => match parts.iter().find(|(known, _)| known == name) {
-                    Some((_, earlier)) if *earlier != found => return None,
-                    Some(_) => (),
-                    None => parts.push((name, found)),
-                },
-            }
-        }
-        path.next().is_none().then_some(parts)
     }
 }
 
@@ -140,5 +94,5 @@ fn filled(name: &str, parts: &[(&str, &str)]) -> Option<String> {
         }
         filled = filled.replace(&variable, part);
     }
-    (!filled.contains(['{', '}'])).then_some(filled)
+    (!has_braces(&filled)).then_some(filled)
 }

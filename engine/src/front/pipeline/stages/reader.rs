@@ -11,7 +11,7 @@ use crate::front::fields::{report_unknown, suggestion};
 use crate::front::{Ron, RonKind, entries};
 use crate::ir::{InputKind, Symbol, Value};
 use crate::op::Registry;
-use crate::pipeline::{MixedPrecision, Mode, Pipeline, SplitRef, Stage, StageIssue};
+use crate::pipeline::{MixedPrecision, Mode, Pattern, Pipeline, SplitRef, Stage, StageIssue};
 use std::collections::{HashMap, HashSet};
 
 /// The largest count: steps, epochs, rows of a batch.
@@ -99,6 +99,18 @@ impl StageReader<'_> {
             return Some(name.value.into());
         }
         report_unknown(Code::E0101, name, "there is no parameter", known, self.diags);
+        None
+    }
+
+    /// A pattern of names of parameters, whose variables stand in braces: `blocks.{i}.ln.g`.
+    pub(super) fn pattern<'p>(&mut self, written: Spanned<&'p str>) -> Option<Pattern<'p>> {
+        Pattern::read(written.value).or_else(|| self.no_match(written, "`{` and `}` enclose a name"))
+    }
+
+    /// Reports a pattern that fits no parameter.
+    pub(super) fn no_match<T>(&mut self, written: Spanned<&str>, help: &str) -> Option<T> {
+        let message = format!("no parameter fits `{}`", written.value);
+        self.error(Code::E0101, written.span, message, help);
         None
     }
 

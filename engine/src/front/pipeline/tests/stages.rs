@@ -1,6 +1,7 @@
 //! Faults in stages.
 
 use super::*;
+use crate::pipeline::SaveStage;
 
 #[test]
 fn faulty_stages() {
@@ -27,7 +28,7 @@ fn faulty_stages() {
         "f": Train(data: "digits.train", batch: 8, loss: "zz", optimizer: Adam(0.1)),
         "g": Run(outputs: ["z", "h"]),
         "h": Evaluate(data: "digits.test", batch: 1, metrics: {"m": "mean(h)"}),
-        "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+        "i": Save("a", ["w"], "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
         "l": Train(data: "digits.train", batch: 8, loss: "loss", state: {"w": "h"}),"#,
         ),
         expect![[r#"
@@ -176,27 +177,27 @@ fn faulty_stages() {
                │
                = help: give the expression a name under `nodes`, and name it here
 
-            error[E0012]: a `Save` stage takes 1 values at most
-               ┌─ mnist.ron:15:24
+            error[E0012]: a `Save` stage takes 2 values at most
+               ┌─ mnist.ron:15:31
                │
-            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
-               │                        ^^^
+            15 │         "i": Save("a", ["w"], "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                               ^^^
                │
-               = help: it takes `(path)`
+               = help: it takes `(path, names)`
 
             error[E0201]: a stage says what it does by its first word
-               ┌─ mnist.ron:15:35
+               ┌─ mnist.ron:15:42
                │
-            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
-               │                                   ^^^^^^^
+            15 │         "i": Save("a", ["w"], "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                                          ^^^^^^^
                │
                = help: known are `Train`, `Evaluate`, `Predict`, `Run`, `Search`, `Generate`, `Save`, `Load`, `Repeat`
 
             error[E0010]: `steps` must be a whole number, not a number
-               ┌─ mnist.ron:15:77
+               ┌─ mnist.ron:15:84
                │
-            15 │         "i": Save("a", "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
-               │                                                                             ^^^
+            15 │         "i": Save("a", ["w"], "b"), "j": "train", "k": Run(outputs: [loss], steps: 1.5),
+               │                                                                                    ^^^
 
             error[E0206]: `w` is f32[4], its next value is f32[B, 4]
                ┌─ mnist.ron:16:80
@@ -329,4 +330,75 @@ fn faulty_patterns_of_weights() {
     ] {
         assert_eq!(faults(names), expected);
     }
+}
+
+/// A pipeline that saves the parameters and states with these names.
+fn saving(names: &str) -> String {
+    format!(
+        r#"(
+    functions: {{"Scale": (inputs: ["x"], params: {{"w": "f32[2]", "b": "f32[2]"}}, output: "x * w + b")}},
+    inputs: {{"x": "f32[2]"}},
+    params: {{"w1": "f32[2]", "w2": (type: "f32[2]", state: true)}},
+    nodes: {{"l": "Scale(x, repeat=2)", "y": "l * w1 + w2"}},
+    stages: {{"go": Run(outputs: ["y"]), "keep": Save(path: "w.npz", names: {names})}},
+)"#
+    )
+}
+
+/// They stand in the order of the pipeline, each once.
+#[test]
+fn names_select_what_is_saved() {
+    for (names, expected) in [
+        (r#"["w1"]"#, "w1"),
+        (r#"["w2", w1]"#, "w1 w2"),
+        (r#"["w*", "w1"]"#, "w1 w2"),
+        (r#"["l.*"]"#, "l.0.w l.0.b l.1.w l.1.b"),
+        (r#"["l.{i}.b", "*2"]"#, "w2 l.0.b l.1.b"),
+        (r#"["{part}"]"#, "w1 w2"),
+        ("None", ""),
+    ] {
+        let pipeline = read(&saving(names), &[]).0.unwrap();
+        let stage = pipeline.stage("keep").unwrap().get::<SaveStage>().unwrap();
+        assert_eq!(stage.names.join(" "), expected, "{names}");
+    }
+}
+
+#[test]
+fn faulty_names_of_saved_parameters() {
+    let faults = |text: &str| {
+        let (pipeline, diags, _) = read(text, &[]);
+        assert!(pipeline.is_none(), "{text}");
+        let faults = diags.sorted().into_iter().map(|fault| {
+            format!("{} {}; {}", fault.code, fault.message, fault.help.as_deref().unwrap_or_default())
+        });
+        faults.collect::<Vec<_>>().join("\n")
+    };
+    for (names, expected) in [
+        (r#"["w1", "w3"]"#, "E0101 there is no parameter `w3`; did you mean `w1`?"),
+        (
+            r#"["l.1.q*"]"#,
+            "E0101 no parameter fits `l.1.q*`; the nearest parameter is `l.1.w`; \
+             `*` stands for any run of characters, `{i}` for one part between dots",
+        ),
+        (
+            r#"["l.{i}.q"]"#,
+            "E0101 no parameter fits `l.{i}.q`; the nearest parameter is `l.0.w`; \
+             `*` stands for any run of characters, `{i}` for one part between dots",
+        ),
+        (r#"["w{1,2}"]"#, "E0101 no parameter fits `w{1,2}`; `{` and `}` enclose a name"),
+        (r#"["l.{0,1}.w"]"#, "E0101 no parameter fits `l.{0,1}.w`; `{` and `}` enclose a name"),
+        (
+            "[]",
+            "E0010 `names` must be a list of at least one name, not an empty list; \
+             leave it out to save all parameters and states",
+        ),
+        (r#""w1""#, "E0010 `names` must be a list, not a string; "),
+        ("[5]", "E0010 the name of a parameter must be a name, not a whole number; "),
+    ] {
+        assert_eq!(faults(&saving(names)), expected);
+    }
+    // A fault of a parameter is reported where the parameter is declared.
+    let faulty = saving(r#"["w1", "w1*"]"#).replace(r#""w1": "f32[2]""#, r#""w1": "f33[2]""#);
+    let said = faults(&faulty);
+    assert!(said.starts_with("E0111 ") && said.lines().count() == 1, "{said}");
 }
