@@ -1,8 +1,10 @@
-//! Programs of matmuls whose rows are folded: panels of the library's product that stay in the device's cache, each folded by
-//! a kernel before its memory is needed again; or a kernel on tensor cores that keeps its scores in registers.
+//! Programs of matmuls whose rows are folded: panels of the product that stay in the device's cache, each folded by a kernel
+//! before its memory is needed again; or a kernel on tensor cores that keeps its scores in registers.
+//!
+//! The library multiplies panels, or a kernel of tiles on devices without one.
 
 use super::choice::{Refusal, Tuner};
-use super::kernels::{arguments, kernels, own_kernels};
+use super::kernels::{arguments, grid, kernels, own_kernels};
 use super::library::MatmulCall;
 use super::matmul::{FEWEST_ON_CORES, matmul_step, with_side_sums};
 use super::site::Site;
@@ -10,10 +12,15 @@ use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, KernelStep, MatmulStep, Place, Program, Step};
 use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelFold, ResultTile};
 use crate::fusion::{MatmulBody, RowsBody};
+use crate::plan::ALIGNMENT;
 use std::sync::Arc;
 
 /// The first panels, on which both variants are timed.
 const TRIED_PANELS: usize = 24;
+/// Fewest rows and operations of a product in panels without a library. The kernel of whole rows reads the right matrix for each
+/// row, but needs a single launch.
+const FEWEST_ROWS: usize = 32;
+const FEWEST_FLOPS: usize = 1 << 26;
 
 /// The program of a matmul whose rows are folded.
 pub fn program<T: Tuner>(
@@ -23,13 +30,18 @@ pub fn program<T: Tuner>(
     tuner: &T,
 ) -> Result<Program, Refusal<T::Error>> {
     let n_flops = 2 * body.batch * body.m * body.n * body.k;
-    let in_turn = match site.device.library {
-        Some(library) if n_flops >= library.fewest_flops => {
-            of_variant(site, (body, rows), Variant::PanelsInTurn, usize::MAX, tuner)?
-        }
-        _ => None,
+    let has_panels = match site.device.library {
+        Some(library) => n_flops >= library.fewest_flops,
+        None => n_flops >= FEWEST_FLOPS && body.m >= FEWEST_ROWS && !site.is_guarded,
+    };
+    let in_turn = match has_panels {
+        true => of_variant(site, (body, rows), Variant::PanelsInTurn, usize::MAX, tuner)?,
+        false => None,
     };
     let Some(in_turn) = in_turn else { return Ok(own_kernels(site)?) };
+    if site.device.library.is_none() {
+        return Ok(in_turn);
+    }
     let n_bytes = body.batch * body.m * body.n * body.dtype.accumulator().size();
     let on_cores = tiles(site, n_flops).into_iter().map(Variant::TensorCores);
     let overlaps = n_bytes >= TRIED_PANELS * PANEL_BYTES;
@@ -60,7 +72,8 @@ pub fn program<T: Tuner>(
 /// The tiles of kernels on tensor cores that are worth trying.
 pub fn tiles(site: &Site, n_flops: usize) -> Vec<ResultTile> {
     let is_tried = |&tile: &ResultTile| n_flops >= FEWEST_ON_CORES && on_tensor_cores(site, tile).is_some();
-    ResultTile::ALL.into_iter().filter(is_tried).collect()
+    let tiles = site.device.tensor_cores.map_or(&[][..], ResultTile::of);
+    tiles.iter().copied().filter(is_tried).collect()
 }
 
 /// The fold on tensor cores, unless checks have to come first.
@@ -105,7 +118,7 @@ fn of_variant<T: Tuner>(
 ) -> Result<Option<Program>, Refusal<T::Error>> {
     let n_places = n_places(variant);
     let fold = KernelSpec::panel_fold(site.kernel, body, rows, &site.device, PANEL_BYTES / n_places)?;
-    let mut shapes: Vec<([usize; 2], MatmulStep)> = vec![];
+    let mut shapes: Vec<([usize; 2], Product)> = vec![];
     let kernel = Arc::new(fold.step.clone().on(site.device));
     let mut panels = Panels { body, fold: &fold, kernel, n_places, program: Program::default() };
     for (number, panel) in fold.panels.iter().take(most_panels).enumerate() {
@@ -114,14 +127,17 @@ fn of_variant<T: Tuner>(
         let step = match known {
             Some(step) => step,
             None => {
-                let Some(step) = matmul_step(panel_call(site, body, shape), panels.place(0), tuner)? else {
+                let Some(step) = product(site, body, shape, panels.place(0), tuner)? else {
                     return Ok(None);
                 };
                 shapes.push((shape, step.clone()));
                 step
             }
         };
-        panels.push(number, panel, step);
+        if !step.takes(panel_offsets(body, panel)) {
+            return Ok(None);
+        }
+        panels.push(site, number, panel, step);
     }
     if shapes.is_empty() {
         return Ok(None);
@@ -135,6 +151,62 @@ fn of_variant<T: Tuner>(
     }
     program.workspace_bytes = fold.state_bytes + n_places * fold.panel_bytes;
     Ok(Some(with_side_sums(site, program)))
+}
+
+/// The product of panels of one shape.
+#[derive(Clone)]
+enum Product {
+    Library(MatmulStep),
+    Kernel(Arc<KernelSpec>),
+}
+
+impl Product {
+    /// Whether it reads factors from these bytes on.
+    fn takes(&self, offsets: [usize; 2]) -> bool {
+        let is_aligned = |offset: &usize| offset.is_multiple_of(ALIGNMENT);
+        matches!(self, Product::Library(_)) || offsets.iter().all(is_aligned)
+    }
+
+    /// The step that multiplies the parts of the factors from these bytes on.
+    fn action(self, site: &Site, body: &MatmulBody, offsets: [usize; 2], result: Place) -> Option<Action> {
+        let operands = [body.lhs.operand, body.rhs.operand];
+        let part = |i: usize| Place::Operand { operand: operands[i], offset: offsets[i] };
+        match self {
+            Product::Library(step) => {
+                let factors = [0, 1].map(|i| match step.factors[i] {
+                    Place::Operand { .. } => part(i),
+                    place => place,
+                });
+                Some(Action::Matmul(MatmulStep { factors, result, ..step }))
+            }
+            Product::Kernel(kernel) => {
+                let n_points = kernel.n_points();
+                let grid = grid(kernel.blocks_for(n_points), &site.device)?;
+                let places = arguments(&kernel, None).into_iter().map(|place| match place {
+                    Place::Operand { operand, .. } if operand < 2 => part(operand),
+                    Place::Operand { .. } => result,
+                    place => place,
+                });
+                let (arguments, scalars) = (places.collect(), kernel.schedule.scalars(n_points));
+                Some(Action::Kernel(KernelStep { kernel, arguments, grid, scalars }))
+            }
+        }
+    }
+}
+
+/// The product of panels of a shape, by the library if there is one.
+fn product<T: Tuner>(
+    site: &Site,
+    body: &MatmulBody,
+    shape: [usize; 2],
+    result: Place,
+    tuner: &T,
+) -> Result<Option<Product>, Refusal<T::Error>> {
+    if site.device.library.is_none() {
+        let kernel = KernelSpec::panel_product(site.kernel, body, shape, site.device);
+        return Ok(Some(Product::Kernel(Arc::new(kernel.on(site.device)))));
+    }
+    Ok(matmul_step(panel_call(site, body, shape), result, tuner)?.map(Product::Library))
 }
 
 /// The product of a panel of that shape, wherever it lies.
@@ -160,33 +232,23 @@ impl Panels<'_> {
 
     /// Appends a panel: its product, then its fold. With two places, folds run on the other branch; a product waits for
     /// the fold that frees its place.
-    fn push(&mut self, number: usize, panel: &Panel, step: MatmulStep) {
+    fn push(&mut self, site: &Site, number: usize, panel: &Panel, product: Product) {
         let is_overlapped = self.n_places > 1;
         let at = self.program.steps.len();
-        let offsets = panel_offsets(self.body, panel);
-        let factors = [0, 1].map(|i| match step.factors[i] {
-            Place::Operand { operand, .. } => Place::Operand { operand, offset: offsets[i] },
-            place => place,
-        });
         let result = self.place(number);
+        let offsets = panel_offsets(self.body, panel);
+        let (blocks, scalars) = self.fold.launch(self.body, panel);
+        let action = product.action(site, self.body, offsets, result);
+        let (Some(action), Some(grid)) = (action, grid(blocks, &site.device)) else { return };
         let frees = is_overlapped && number >= self.n_places;
         let waits = if frees { vec![at + 1 - 2 * self.n_places] } else { vec![] };
-        self.program.steps.push(Step {
-            action: Action::Matmul(MatmulStep { factors, result, ..step }),
-            branch: 0,
-            waits,
-        });
-        let (blocks, scalars) = self.fold.launch(self.body, panel);
+        self.program.steps.push(Step { action, branch: 0, waits });
         // The kernel names the first place; the panel may lie on the second.
         let first = self.place(0);
         let arguments = arguments(&self.kernel, None);
         let arguments = arguments.into_iter().map(|place| if place == first { result } else { place });
-        let kernel = KernelStep {
-            kernel: Arc::clone(&self.kernel),
-            arguments: arguments.collect(),
-            grid: [blocks, 1, 1],
-            scalars,
-        };
+        let kernel =
+            KernelStep { kernel: Arc::clone(&self.kernel), arguments: arguments.collect(), grid, scalars };
         let (branch, waits) = if is_overlapped { (1, vec![at]) } else { (0, vec![]) };
         self.program.steps.push(Step { action: Action::Kernel(kernel), branch, waits });
     }

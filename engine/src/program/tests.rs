@@ -167,6 +167,38 @@ fn rows_are_folded_by_panels_or_on_tensor_cores() {
     );
 }
 
+/// Without a library, a kernel of tiles multiplies each panel. Few rows are multiplied and folded by one kernel.
+#[test]
+fn panels_need_no_library() {
+    let device = DeviceModel::DESKTOP;
+    check(
+        &folded(true),
+        &device,
+        &Recorded::default(),
+        &expect![[r#"
+        programs small: 1 launches, 17 steps, workspaces 16842752 B
+           0 matmul t.3  # stream 0, workspace 16842752 B at 0
+               kernel matmul <256 x 256> (@0, @1, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [0, 0, 2048, 2048, 1, 1]
+               kernel matmul <256 x 256> (@0, @1 + 524288, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [0, 2048, 2048, 2048, 1, 0]
+               kernel matmul <256 x 256> (@0 + 524288, @1, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [2048, 0, 2048, 2048, 1, 1]
+               kernel matmul <256 x 256> (@0 + 524288, @1 + 524288, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [2048, 2048, 2048, 2048, 1, 0]
+               kernel matmul <256 x 256> (@0 + 1048576, @1, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [4096, 0, 2048, 2048, 1, 1]
+               kernel matmul <256 x 256> (@0 + 1048576, @1 + 524288, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [4096, 2048, 2048, 2048, 1, 0]
+               kernel matmul <256 x 256> (@0 + 1572864, @1, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [6144, 0, 2048, 2048, 1, 1]
+               kernel matmul <256 x 256> (@0 + 1572864, @1 + 524288, workspace 65536..16842752) [4194304]
+               kernel fold <2048 x 256> (@0, @1, @2, workspace 65536..16842752, workspace 0..65536) [6144, 2048, 2048, 2048, 1, 0]
+               kernel fold <8192 x 32> (@0, @1, @2, workspace 0..65536) [1]
+    "#]],
+    );
+}
+
 /// The library's product and a reduction, or a kernel that holds its scores in registers.
 #[test]
 fn blocks_of_columns_are_reduced_in_memory_or_on_tensor_cores() {

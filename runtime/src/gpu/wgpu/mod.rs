@@ -132,8 +132,9 @@ impl Gpu for Context {
             Work::Loop { .. } => return None,
             _ => return Some("wgpu has kernels only"),
         };
-        let is_inside = |place: &Place| matches!(place, Place::Operand { offset: 1.., .. });
-        arguments.iter().any(is_inside).then_some("it binds tensors from their start only")
+        let is_odd =
+            |place: &Place| matches!(place, Place::Operand { offset, .. } if offset % ALIGNMENT != 0);
+        arguments.iter().any(is_odd).then_some("it binds tensors from aligned places only")
     }
 
     fn seconds(
