@@ -301,12 +301,12 @@ fn check_fusion(name: &str, device: DeviceModel) {
     }
     // The CPU and tensor cores reduce blocks of columns behind a product.
     let blocks = ["clusters.ron, blocks_tf32", "clusters.ron, blocks_bf16"];
-    let blocks: Vec<&str> = blocks.into_iter().filter(|_| !device.has_warpgroup_products).collect();
+    let blocks: Vec<&str> = blocks.into_iter().filter(|_| device.tensor_cores.is_none()).collect();
     assert_eq!(folded, blocks, "{name}");
-    assert_eq!(lowered_apart, stages_apart(device.has_warpgroup_products), "{name}");
+    assert_eq!(lowered_apart, stages_apart(device.tensor_cores.is_some()), "{name}");
     let mut expected = vec!["attention.ron, dense", "attention.ron, causal"];
     // On tensor cores, attention of halves is one kernel as well.
-    expected.extend(["causal.ron, all_keys"].into_iter().filter(|_| !device.has_warpgroup_products));
+    expected.extend(["causal.ron, all_keys"].into_iter().filter(|_| device.tensor_cores.is_none()));
     expected.extend([
         "gpt.ron, train",
         "sparse_attention.ron, compare",

@@ -63,18 +63,18 @@ impl Default for Options {
 impl Options {
     /// What expansions know of the device.
     fn target(&self) -> Target {
-        let DeviceModel { library, has_warpgroup_products, kernels, has_f64, .. } = self.device;
+        let DeviceModel { library, tensor_cores, kernels, has_f64, .. } = self.device;
         let folds_any = kernels.row_folds == RowFolds::Any;
         let attends_in_f32 = kernels.most_queries == usize::MAX;
         Target {
             matmul: self.matmul,
             // Only a library or tensor cores use less than `f32`.
-            has_tf32: library.is_some() || has_warpgroup_products,
+            has_tf32: library.is_some() || tensor_cores.is_some(),
             folds_columns: folds_any,
-            folds_columns_in_tf32: folds_any || has_warpgroup_products,
-            folds_columns_of_halves: folds_any || has_warpgroup_products,
+            folds_columns_in_tf32: folds_any || tensor_cores.is_some(),
+            folds_columns_of_halves: folds_any || tensor_cores.is_some(),
             attends_in_f32,
-            attends_in_halves: attends_in_f32 || has_warpgroup_products,
+            attends_in_halves: attends_in_f32 || tensor_cores.is_some(),
             has_f64,
             ends_rows_early: folds_any,
         }

@@ -72,12 +72,21 @@ pub struct DeviceModel {
     pub library: Option<Library>,
     /// Whether kernels use matrix units for halves through cooperative matrices.
     pub has_matrix_units: bool,
-    /// Whether four warps multiply matrices in shared memory together (`wgmma`), and tensor maps describe copies.
+    /// The tensor cores that kernels multiply with, if frames of CUDA C++ are written for the device.
     #[serde(default)]
-    pub has_warpgroup_products: bool,
+    pub tensor_cores: Option<TensorCores>,
     // ---- Kernels.
     /// Limits of the kernels that there are for the device; the fuser makes no others.
     pub kernels: KernelLimits,
+}
+
+/// How the threads of a block multiply matrices in shared memory, and how tiles get there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TensorCores {
+    /// Each warp multiplies on its own (`mma.sync`), and threads copy (`cp.async`): NVIDIA GPUs from Ampere on.
+    Warps,
+    /// Four warps multiply together (`wgmma`), and a copy engine reads boxes by tensor maps: Hopper.
+    Warpgroups,
 }
 
 /// A library that multiplies matrices, such as cuBLASLt.
@@ -197,7 +206,7 @@ impl DeviceModel {
             most_own_flops: 400_000_000,
         }),
         has_matrix_units: false,
-        has_warpgroup_products: true,
+        tensor_cores: Some(TensorCores::Warpgroups),
         // The longest key that fits into 48 KiB; code generation has a test of it.
         kernels: KernelLimits {
             most_queries: 8,
@@ -211,6 +220,16 @@ impl DeviceModel {
             uneven_matrices: false,
             convolutions: false,
         },
+    };
+
+    /// An NVIDIA A100, which stands for GPUs before Hopper that have tensor cores.
+    pub const A100: DeviceModel = DeviceModel {
+        adds_four: false,
+        double_buffer_bytes: 155 << 10,
+        n_processors: 108,
+        most_resident_bytes: 40 << 30,
+        tensor_cores: Some(TensorCores::Warps),
+        ..DeviceModel::H200
     };
 
     /// The least that WebGPU promises: WGSL without extensions, within the default limits.
@@ -244,7 +263,7 @@ impl DeviceModel {
         counts_trips: false,
         library: None,
         has_matrix_units: false,
-        has_warpgroup_products: false,
+        tensor_cores: None,
         kernels: KernelLimits {
             most_queries: 8,
             most_keys: 0,

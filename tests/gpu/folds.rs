@@ -1,7 +1,8 @@
 //! Folds of the rows of a product on tensor cores, by adopted choices.
 
 use super::*;
-use crate::products::choosing;
+use crate::kernels::called;
+use crate::products::{choosing, tiles};
 
 /// Whole numbers are exact in all types, so the results are those of the CPU, ties included.
 fn case(dtype: DType, [m, n, k]: [usize; 3], fold: impl FnOnce(&mut Builder, Value) -> Value) -> Case {
@@ -24,8 +25,8 @@ fn case(dtype: DType, [m, n, k]: [usize; 3], fold: impl FnOnce(&mut Builder, Val
 }
 
 fn check(case: &Case) {
-    for tile in ResultTile::ALL {
-        let Some(gpu) = choosing(case, &format!("tensor cores {tile}")) else { return };
+    for tile in tiles() {
+        let Some(gpu) = choosing(case, &format!("tensor cores {tile}")) else { continue };
         case.check_within([&gpu].into_iter(), &[Closeness(0.0)]);
     }
 }
@@ -54,4 +55,16 @@ fn blocks_of_columns_behind_a_product_on_tensor_cores_agree() {
             b.reduce(monoid, blocks, &[2])
         }));
     }
+}
+
+/// Panels along both axes, the last ones ragged. Devices without a library multiply them by kernels of their own.
+#[test]
+fn folds_of_panels_agree() {
+    let gpus: Vec<_> = gpus().iter().cloned().chain(plain_gpu()).collect();
+    let first = case(DType::F32, [2500, 5003, 8], |b, scores| b.reduce(Monoid::ArgMin, scores, &[1]));
+    first.check_within(gpus.iter(), &[Closeness(0.0)]);
+    let least = case(DType::F16, [300, 30_001, 16], |b, scores| {
+        called(b, "topk_rows", scores, &[("k", Attr::from(10i64)), ("largest", Attr::from(false))])[1]
+    });
+    least.check_within(gpus.iter(), &[Closeness(0.0)]);
 }

@@ -7,6 +7,7 @@
 use engine::Engine;
 use engine::core::codegen::ResultTile;
 use engine::core::compile::{Compiled, Options, compile};
+use engine::core::device_model::TensorCores;
 use engine::core::ir::*;
 use engine::core::numerics::Precision;
 use engine::core::op::Registry;

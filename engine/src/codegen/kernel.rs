@@ -387,7 +387,11 @@ impl KernelSpec {
         let guard = buffers.guard.filter(|_| !self.schedule.checks_before_writing());
         let is_clear = guard.map(|flag| assertion::is_clear(&mut code, flag));
         let buffers = Buffers { seed, is_clear, ..buffers };
-        self.schedule.emit(&mut code, &KernelCode { kernel: self, buffers: &buffers, scalars: &scalars })?;
+        let kernel = KernelCode { kernel: self, buffers: &buffers, scalars: &scalars };
+        if let Some(Frame { cores, maps, .. }) = self.schedule.frame() {
+            cores.declare_maps(&mut code, &kernel, &maps);
+        }
+        self.schedule.emit(&mut code, &kernel)?;
         let settings = KernelSettings::default()
             .cube_dim(CubeDim::new_1d(self.n_threads()))
             .address_type(self.address());

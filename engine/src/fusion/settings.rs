@@ -89,7 +89,7 @@ impl Settings {
 
     /// Whether the device has a kernel for some gradients of attention.
     pub fn has_attention_gradients(&self) -> bool {
-        self.device.kernels.attention_gradients || self.device.has_warpgroup_products && !self.deterministic
+        self.device.kernels.attention_gradients || self.device.tensor_cores.is_some() && !self.deterministic
     }
 
     /// Whether the device has a kernel for this gradient of attention.
@@ -105,7 +105,7 @@ impl Settings {
         match self.device.kernels.row_folds {
             RowFolds::Any => true,
             // Only tensor cores leave the scores of a block in registers.
-            RowFolds::Blocks if is_of_columns => self.device.has_warpgroup_products,
+            RowFolds::Blocks if is_of_columns => self.device.tensor_cores.is_some(),
             RowFolds::Blocks => consumer.has_block_fold(&self.device),
         }
     }

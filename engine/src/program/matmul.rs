@@ -82,7 +82,8 @@ pub fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
     let sliced = is_sliced.then_some(Variant::Sliced);
     let is_large = n_flops >= FEWEST_ON_CORES;
     let is_on_cores = |&tile: &ResultTile| is_large && on_tensor_cores(site, tile).is_some();
-    let on_cores = ResultTile::ALL.into_iter().filter(is_on_cores);
+    let tiles = site.device.tensor_cores.map_or(&[][..], ResultTile::of);
+    let on_cores = tiles.iter().copied().filter(is_on_cores);
     let on_cores = on_cores.map(Variant::TensorCores);
     [Variant::Library].into_iter().chain(parts).chain(on_cores).chain(sliced).chain(own).collect()
 }

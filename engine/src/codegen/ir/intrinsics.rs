@@ -5,6 +5,7 @@
 
 use crate::codegen::ir::builder::{Code, F32, U64};
 use crate::codegen::ir::ptx::{self, WarpgroupProduct};
+use crate::device_model::TensorCores;
 use cubecl_core::ir::{ElemType, FloatKind, Instruction, NonSemantic, Type, Variable, VariableKind};
 use std::fmt::{Display, Write};
 
@@ -193,7 +194,7 @@ fn name(x: Variable) -> Option<String> {
 }
 
 /// The text with its comments turned into code, and with the definitions of the called functions.
-pub fn with_calls(text: &str, products: &[WarpgroupProduct]) -> String {
+pub fn with_calls(text: &str, frame: Option<(TensorCores, &[WarpgroupProduct])>) -> String {
     let start = format!("// {CALL}");
     if !text.contains(&start) {
         return text.to_string();
@@ -204,7 +205,8 @@ pub fn with_calls(text: &str, products: &[WarpgroupProduct]) -> String {
         Intrinsic::ALL.into_iter().filter(|intrinsic| text.contains(&format!("{}(", intrinsic.name())));
     let definitions: Vec<String> =
         used.map(|intrinsic| format!("__device__ __forceinline__ {}\n", intrinsic.definition())).collect();
-    let [device, host] = ptx::definitions(&text, products);
+    let [device, host] =
+        frame.map(|(cores, products)| ptx::definitions(&text, cores, products)).unwrap_or_default();
     let host = if host.is_empty() { host } else { format!("#else\n{host}") };
     let kernel = text.find("extern \"C\"").unwrap_or(0);
     let (before, after) = text.split_at(kernel);

@@ -102,15 +102,15 @@ impl KernelSpec {
         let compiled = compiled.map_err(|error| CodegenError::Compiler(error.to_string()))?;
         let text = with_declarations_in_order(&with_vectors_in_order(&compiled.source));
         let frame = self.schedule.frame();
-        let products = frame.as_ref().map_or(&[][..], |frame| &frame.products);
+        let products = frame.as_ref().map(|frame| (frame.cores, &frame.products[..]));
         let (text, shared_bytes) = with_shared_in_order(&with_calls(&text, products));
-        let text = frame.as_ref().map_or(text.clone(), |frame| with_maps(&text, frame.maps.len()));
+        let text = frame.as_ref().map_or(text.clone(), |frame| with_maps(&text, frame.passed_maps().len()));
         let shared_bytes = frame.as_ref().map(|frame| frame.shared_bytes).or(shared_bytes);
         let reported = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
         Ok(KernelSource {
             shared_bytes: shared_bytes.unwrap_or_else(reported),
             text,
-            maps: frame.map_or(vec![], |frame| frame.maps),
+            maps: frame.map_or(vec![], |frame| frame.passed_maps().to_vec()),
             entry: compiled.entrypoint_name,
             block_dim: [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z],
             arguments: self.arguments(),

@@ -142,9 +142,18 @@ const fn scores(dtype: DType, shape: [usize; 3], monoid: Monoid, has_other: bool
 /// through the ring, several matrices, ties, NaN and infinities.
 #[test]
 fn extremes_behind_a_product_are_found_in_registers() {
-    let [a, b, c] = ResultTile::ALL;
-    let few = DeviceModel { n_processors: 2, ..DeviceModel::H200 };
-    let one = DeviceModel { n_processors: 1, ..DeviceModel::H200 };
+    [DeviceModel::H200, DeviceModel::A100].into_iter().for_each(check_extremes);
+}
+
+/// The tiles that a device takes.
+fn tiles(model: DeviceModel) -> [ResultTile; 3] {
+    ResultTile::of(model.tensor_cores.unwrap()).try_into().unwrap()
+}
+
+fn check_extremes(model: DeviceModel) {
+    let [a, b, c] = tiles(model);
+    let few = DeviceModel { n_processors: 2, ..model };
+    let one = DeviceModel { n_processors: 1, ..model };
     scores(DType::BF16, [136, 264, 72], Monoid::ArgMax, true).check(a, one, 1);
     scores(DType::F16, [300, 130, 40], Monoid::Min, true).check(b, few, 1);
     scores(DType::F32, [136, 257, 100], Monoid::ArgMin, false).check(c, few, 1);
@@ -217,8 +226,12 @@ fn check_blocks(scores: Scores, columns: usize, tile: ResultTile, device: Device
 /// All widths and reductions, ragged rows and columns, and pieces that need no merge.
 #[test]
 fn blocks_of_columns_are_reduced_in_registers() {
-    let [a, b, c] = ResultTile::ALL;
-    let device = |n_processors: usize| DeviceModel { n_processors, ..DeviceModel::H200 };
+    [DeviceModel::H200, DeviceModel::A100].into_iter().for_each(check_all_blocks);
+}
+
+fn check_all_blocks(model: DeviceModel) {
+    let [a, b, c] = tiles(model);
+    let device = |n_processors: usize| DeviceModel { n_processors, ..model };
     check_blocks(scores(DType::BF16, [136, 320, 72], Monoid::Max, false), 16, a, device(1));
     check_blocks(scores(DType::F16, [300, 160, 40], Monoid::Min, false), 32, b, device(3));
     check_blocks(scores(DType::F32, [20, 704, 36], Monoid::Sum, false), 64, c, device(5));

@@ -160,16 +160,7 @@ fn main_text(source: &KernelSource, n_blocks: usize, buffers: &[Vec<u8>], info_b
 
 /// A tensor map as an argument of the call.
 fn map_text(map: &TensorMap) -> String {
-    let &TensorMap { argument, dtype, offset, extents, strides, of_box, .. } = map;
-    let size = dtype.size();
-    let list = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-    format!(
-        "TensorMap{{(char *)buffers[{argument}] + {}, {size}, {{{}}}, {{{}}}, {{{}}}}}, ",
-        offset * size,
-        list(&extents),
-        list(&strides),
-        list(&of_box)
-    )
+    format!("TensorMap{}, ", map.initializer(&format!("buffers[{}]", map.argument)))
 }
 
 fn execute(dir: &Path, command: &mut Command) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::codegen::schedule::matmul_blocked::MatmulBlocked;
+use crate::device_model::TensorCores;
 use crate::fusion::{MatmulBody, MatrixOperand, Side, SideSum};
 use crate::numerics::Precision;
 use crate::program::{Activation, MatmulCall, absorbed};
@@ -195,11 +196,21 @@ fn slices_of_the_contracted_axis_add_up() {
 /// tiles of a block, and a ring that is filled again.
 #[test]
 fn products_on_tensor_cores_add_up() {
-    let device = DeviceModel { n_processors: 2, ..DeviceModel::H200 };
+    [DeviceModel::H200, DeviceModel::A100].into_iter().for_each(check_on_tensor_cores);
+}
+
+/// The tile for warps instead of one with more sums of a thread.
+fn narrow(tile: ResultTile) -> ResultTile {
+    ResultTile { columns: tile.columns.min(128 * 128 / tile.rows), ..tile }
+}
+
+fn check_on_tensor_cores(model: DeviceModel) {
+    let device = DeviceModel { n_processors: 2, ..model };
     let turns =
         [[[false, false], [true, true]], [[false, true], [true, false]], [[true, false], [false, true]]];
     let shapes = [(2, [136, 264, 72]), (1, [264, 40, 520]), (3, [8, 8, 8])];
     for (((batch, shape), tile), turns) in shapes.into_iter().zip(ResultTile::ALL).zip(turns) {
+        let tile = if model.tensor_cores == Some(TensorCores::Warps) { narrow(tile) } else { tile };
         for (turned, dtype) in turns.into_iter().zip(HALVES) {
             let product = product(batch, shape, turned, turned[0]);
             let kernel = product.kernel_of(dtype);
@@ -215,7 +226,7 @@ fn products_on_tensor_cores_add_up() {
     }
     let product = product(2, [36, 72, 100], [false, true], true);
     let (kernel, inputs) = (product.kernel(), product.inputs());
-    let fused = KernelSpec::on_tensor_cores(&kernel, Precision::Tf32, ResultTile::ALL[0], device).unwrap();
+    let fused = KernelSpec::on_tensor_cores(&kernel, Precision::Tf32, ResultTile::ALL[2], device).unwrap();
     let buffers = inputs.each_ref().map(|input| bytes(input));
     let Some(buffers) = on_host::run_launches(&kernel, &[fused], &buffers, 0) else { return };
     assert_close(&f32s(&buffers[4]), product.result(&inputs));
@@ -320,8 +331,15 @@ fn tensor_cores_read_aligned_matrices_only() {
 #[test]
 fn the_text_of_a_matmul_on_tensor_cores() {
     let kernel = gated([384, 264, 72]);
-    let spec = KernelSpec::on_tensor_cores(&kernel, Precision::F32, ResultTile::ALL[2], DeviceModel::H200);
-    expect_file!["../../../../tests/golden/matmul_tensor_cores.cu"].assert_eq(&kernel_text(&spec.unwrap()));
+    let text = |tile: ResultTile, device: DeviceModel| {
+        let spec = KernelSpec::on_tensor_cores(&kernel, Precision::F32, tile, device);
+        kernel_text(&spec.unwrap())
+    };
+    let [_, high, small] = ResultTile::ALL;
+    expect_file!["../../../../tests/golden/matmul_tensor_cores.cu"]
+        .assert_eq(&text(small, DeviceModel::H200));
+    expect_file!["../../../../tests/golden/matmul_tensor_cores_of_warps.cu"]
+        .assert_eq(&text(narrow(high), DeviceModel::A100));
 }
 
 /// Slices in vectors along the contracted axis on the left, and across it on the right.

@@ -40,6 +40,9 @@ static void __syncthreads() {
     do turn(); while (open_round == before || this_round < open_round);
 }
 
+// Lanes are in step, so one turn brings all of them here.
+static void __syncwarp() { turn(); }
+
 static unsigned long long mailbox[1024];
 template <class T> static T __shfl_xor_sync(int, T value, unsigned mask) {
     std::memcpy(&mailbox[threadIdx.x], &value, sizeof(T));

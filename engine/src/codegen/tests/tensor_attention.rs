@@ -25,12 +25,15 @@ pub fn input(b: &mut Builder, name: &str, dtype: DType, extents: &[usize]) -> Va
     b.input(name, InputKind::Data, TensorType::new(dtype, extents))
 }
 
+/// Both kinds of tensor cores.
+const DEVICES: [DeviceModel; 2] = [DeviceModel::H200, DeviceModel::A100];
+
 /// The kernels of a graph on a GPU with tensor cores.
-fn kernels(build: impl FnOnce(&mut Builder)) -> Vec<Kernel> {
+fn kernels(device: DeviceModel, build: impl FnOnce(&mut Builder)) -> Vec<Kernel> {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("attention"), &registry);
     build(&mut b);
-    let options = Options { device: DeviceModel::H200, ..Options::default() };
+    let options = Options { device, ..Options::default() };
     compile(&b.graph.pruned(), &registry, &options).plan.kernels
 }
 
@@ -82,9 +85,9 @@ pub fn is_seen([_, i, j]: Place, after: i64, before: i64) -> bool {
 }
 
 impl Attention {
-    fn kernel(self, scores: impl FnOnce(&mut Builder, Value) -> Value) -> Kernel {
+    fn kernel(self, device: DeviceModel, scores: impl FnOnce(&mut Builder, Value) -> Value) -> Kernel {
         let Attention { shape: [batch, m, n, k, width], dtype } = self;
-        let mut kernels = kernels(|b| {
+        let mut kernels = kernels(device, |b| {
             let q = input(b, "q", dtype, &[batch, m, k]);
             let keys = input(b, "k", dtype, &[batch, n, k]);
             let v = input(b, "v", dtype, &[batch, n, width]);
@@ -138,24 +141,32 @@ impl Attention {
         self,
         inputs: &[Vec<f32>; 3],
         more: &[Vec<u8>],
-        scores: impl FnOnce(&mut Builder, Value) -> Value,
+        scores: impl Fn(&mut Builder, Value) -> Value,
         score: impl Fn(Place, f64) -> f64,
     ) {
-        let kernel = self.kernel(scores);
         let own = inputs.iter().map(|numbers| dtype_bytes(self.dtype, numbers));
         let bytes: Vec<Vec<u8>> = own.chain(more.iter().cloned()).collect();
-        let Some(buffers) = on_host::run(&kernel, &bytes, 0) else { return };
-        let [result, logarithms] = self.expected(inputs, score);
-        self.compare(&kernel, &buffers, [result, logarithms]);
+        let expected = self.expected(inputs, score);
+        for &device in self.devices() {
+            let kernel = self.kernel(device, &scores);
+            let launches = KernelSpec::launches(&kernel, device).unwrap();
+            let Some(buffers) = on_host::run_launches(&kernel, &launches, &bytes, 0) else { return };
+            self.compare(&kernel, &buffers, &expected);
+        }
     }
 
-    fn compare(self, kernel: &Kernel, buffers: &[Vec<u8>], [result, logarithms]: [Vec<f64>; 2]) {
+    /// The devices that take it. Warps have no registers for long rows.
+    fn devices(self) -> &'static [DeviceModel] {
+        if self.shape[3].max(self.shape[4]) > 128 { &DEVICES[..1] } else { &DEVICES }
+    }
+
+    fn compare(self, kernel: &Kernel, buffers: &[Vec<u8>], [result, logarithms]: &[Vec<f64>; 2]) {
         for (operand, buffer) in kernel.operands.iter().zip(buffers).filter(|(o, _)| o.usage == Use::Write) {
             // Weights and results are rounded to halves; values lie between -2 and 2.
             let step = if self.dtype == DType::F16 { 2f64.powi(-11) } else { 2f64.powi(-8) };
             let (found, expected, step) = match operand.ty.dtype {
-                DType::F32 => (f32s(buffer), &logarithms, 1e-5),
-                dtype => (floats(dtype, buffer), &result, step),
+                DType::F32 => (f32s(buffer), logarithms, 1e-5),
+                dtype => (floats(dtype, buffer), result, step),
             };
             assert_eq!(found.len(), expected.len());
             for (i, (&found, &expected)) in found.iter().zip(expected).enumerate() {
@@ -254,7 +265,7 @@ fn shared_heads_on_tensor_cores() {
     const GROUPS: usize = 2;
     const K: usize = 64;
     let queries = [GROUPS, HEADS / GROUPS * T, K];
-    let all = kernels(|b| {
+    let all = kernels(DeviceModel::H200, |b| {
         let q = input(b, "q", DType::BF16, &queries);
         let [k, v] = ["k", "v"].map(|name| {
             let x = input(b, name, DType::BF16, &[T, GROUPS, K]);
@@ -283,25 +294,29 @@ fn shared_heads_on_tensor_cores() {
     let score = |place: Place, x: f64| if is_seen(place, 0, 1000) { 0.125 * x } else { f64::NEG_INFINITY };
     let [result, logarithms] = flat.expected(&[q, by_head(&k), by_head(&v)], score);
     let gated = result.iter().zip(&gate).map(|(y, &gate)| y * f64::from(gate));
-    flat.compare(&all[0], &buffers, [gated.collect(), logarithms]);
+    flat.compare(&all[0], &buffers, &[gated.collect(), logarithms]);
 }
 
 /// One tile of keys and one block of rows, with a causal mask.
 #[test]
 fn the_text_of_attention_on_tensor_cores() {
     let attention = Attention { shape: [3, 100, 130, 64, 32], dtype: DType::BF16 };
-    let kernel = attention.kernel(|b, x| {
-        let x = b.scale(x, 0.125);
-        banded(b, x, 30, 1000)
-    });
-    let spec = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(0);
-    expect_file!["../../../../tests/golden/attention_tensor_cores.cu"].assert_eq(&kernel_text(&spec));
+    let text = |device: DeviceModel| {
+        let kernel = attention.kernel(device, |b, x| {
+            let x = b.scale(x, 0.125);
+            banded(b, x, 30, 1000)
+        });
+        kernel_text(&KernelSpec::launches(&kernel, device).unwrap()[0])
+    };
+    let [warpgroups, warps] = DEVICES.map(text);
+    expect_file!["../../../../tests/golden/attention_tensor_cores.cu"].assert_eq(&warpgroups);
+    expect_file!["../../../../tests/golden/attention_tensor_cores_of_warps.cu"].assert_eq(&warps);
 }
 
 #[test]
 fn attention_that_tensor_cores_do_not_take_is_three_kernels() {
     let of = |dtype: DType, [m, k, width]: [usize; 3]| {
-        kinds(&kernels(|b| {
+        kinds(&kernels(DeviceModel::H200, |b| {
             let q = input(b, "q", dtype, &[4, m, k]);
             let [k, v] =
                 [("k", k), ("v", width)].map(|(name, extent)| input(b, name, dtype, &[4, 200, extent]));
@@ -320,7 +335,7 @@ fn attention_that_tensor_cores_do_not_take_is_three_kernels() {
 
 #[test]
 fn queries_are_computed_before_attention_on_tensor_cores() {
-    let all = kernels(|b| {
+    let all = kernels(DeviceModel::H200, |b| {
         let [q, k, v] = ["q", "k", "v"].map(|name| input(b, name, DType::BF16, &[4, 200, 64]));
         let q = b.map(&[q], |q| q[0] * 2.0 + 1.0);
         let y = attend(b, [q, k, v], |_, x| x);

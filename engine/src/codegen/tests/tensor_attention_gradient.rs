@@ -15,7 +15,11 @@ const SCALE: f64 = 0.125;
 
 /// A GPU with tensor cores and few SMs, so that small gradients fill it.
 fn device() -> DeviceModel {
-    DeviceModel { n_processors: 4, ..DeviceModel::H200 }
+    few(DeviceModel::H200)
+}
+
+fn few(model: DeviceModel) -> DeviceModel {
+    DeviceModel { n_processors: 4, ..model }
 }
 
 /// Shapes and type: matrices, queries, keys, columns of a query and of a value; and which keys a query sees.
@@ -122,9 +126,13 @@ impl Gradient {
         [dq, dk, dv]
     }
 
-    /// Compares the text's results with sums in `f64`.
+    /// Compares the results of the texts for both kinds of tensor cores with sums in `f64`.
     fn check(self) {
-        let mut kernels = self.kernels(device(), false);
+        [DeviceModel::H200, DeviceModel::A100].into_iter().for_each(|model| self.check_on(few(model)));
+    }
+
+    fn check_on(self, device: DeviceModel) {
+        let mut kernels = self.kernels(device, false);
         assert_eq!(kinds(&kernels), ["attention gradient"]);
         let kernel = kernels.remove(0);
         let inputs = self.inputs();
@@ -135,11 +143,10 @@ impl Gradient {
         // The operands of the two products, then those of the points.
         let given: Vec<Vec<u8>> = [0, 1, 3, 2, 4, 5].iter().map(|&at| bytes[at].clone()).collect();
         let mut memory = on_host::HostMemory::new(&kernel, &given);
-        let launches = KernelSpec::launches(&kernel, device()).unwrap();
+        let launches = KernelSpec::launches(&kernel, device).unwrap();
         memory.workspace = vec![0; launches[0].workspace_bytes()];
         for launch in &launches {
             let source = launch.cuda_source().unwrap();
-            std::fs::write(format!("/tmp/ag_{}_{}.cu", self.shape[3], source.entry), &source.text).unwrap();
             let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, 0));
             if memory.launch(&source, n_blocks, &info).is_none() {
                 return;
@@ -193,13 +200,22 @@ fn gradients_of_short_heads_on_tensor_cores() {
     }
 }
 
-/// What the kernel does not take stays matmuls: sums in a fixed order, queries that fill no tile, long heads, few blocks, and
+/// The last tile has fewer queries, with and without a mask; keys are as many or more.
+#[test]
+fn gradients_of_ragged_queries_on_tensor_cores() {
+    let bands = [(None, [2, 197, 197, 64, 64]), (Some([100, 10_000]), [1, 100, 200, 64, 32])];
+    for (band, shape) in bands {
+        Gradient { shape, dtype: DType::BF16, band, period: shape[1] }.check();
+    }
+}
+
+/// What the kernel does not take stays matmuls: sums in a fixed order, heads that end within a tile, long heads, few blocks, and
 /// types without tensor cores.
 #[test]
 fn other_gradients_are_matmuls() {
     let taken = Gradient { shape: [2, 256, 256, 64, 64], dtype: DType::BF16, band: None, period: 256 };
     assert_eq!(kinds(&taken.kernels(device(), false)), ["attention gradient"]);
-    let short = Gradient { shape: [2, 250, 256, 64, 64], ..taken };
+    let short = Gradient { shape: [2, 250, 256, 64, 64], band: Some([0, 1000]), period: 125, ..taken };
     let long = Gradient { shape: [2, 256, 256, 256, 256], ..taken };
     let single = Gradient { dtype: DType::F32, ..taken };
     let others = [

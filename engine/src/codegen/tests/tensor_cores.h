@@ -53,6 +53,22 @@ static void fetch_box(unsigned to, const TensorMap *map, unsigned x, unsigned y,
     fetch_box_5d(to, map, x, y, z, 0, 0, at);
 }
 
+// A warpgroup copies the box: each thread 16 bytes of every 16th row.
+static void copy_box(unsigned to, const TensorMap &map, unsigned x, unsigned y, unsigned z, unsigned w, unsigned v) {
+    const unsigned thread = threadIdx.x % 128, n = 16 / map.size;
+    const bool is_matrix = z < map.extents[2] && w < map.extents[3] && v < map.extents[4];
+    const size_t start = z * map.strides[1] + w * map.strides[2] + v * map.strides[3];
+    for (unsigned row = thread / 8; row < map.box[1]; row += 16)
+        for (unsigned i = thread % 8 * n; i < thread % 8 * n + n; ++i) {
+            const bool is_inside = is_matrix && x + i < map.extents[0] && y + row < map.extents[1];
+            unsigned char *place = dynamic_shared_mem + swizzled(to + row * 128 + i * map.size);
+            const size_t element = start + (y + row) * map.strides[0] + x + i;
+            if (is_inside) std::memcpy(place, (const char *)map.first + element * map.size, map.size);
+            else std::memset(place, 0, map.size);
+        }
+}
+static void arrive_after_copies(unsigned at) { arrive(at); }
+
 // The barriers of turns, each of two warpgroups. All threads of a phase go on in the round after its last arrival, so
 // lanes of a warp stay in step.
 struct Turn { unsigned n_arrived, n_phases, open_round; };
@@ -115,6 +131,16 @@ static void reference_product(float (&sum)[COLUMNS / 2], unsigned long long a, u
         for (unsigned k = 0; k < 32 / sizeof(T); ++k)
             total += (double)matrix_element<T, A_ALONG>(left, row, k) * matrix_element<T, B_ALONG>(right, column, k);
         sum[i] = (float)total;
+    }
+}
+
+// The words of a left matrix whose lines lie across memory, for two rows of each thread.
+static void load_left(unsigned *x, unsigned long long a) {
+    const Matrix left = matrix_of(a);
+    const unsigned thread = threadIdx.x % 128, row = thread / 32 * 16 + thread % 32 / 4;
+    for (unsigned i = 0; i < 4; ++i) {
+        const unsigned place = left.start + (row + i % 2 * 8) * 128 + i / 2 * 16 + thread % 4 * 4;
+        std::memcpy(&x[i], dynamic_shared_mem + swizzled(place), 4);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::gpu::source::KernelCache;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use cudarc::driver::{CudaContext, CudaStream};
-use engine_core::device_model::DeviceModel;
+use engine_core::device_model::{DeviceModel, TensorCores};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -69,7 +69,11 @@ impl Context {
         Ok(Arc::new(Context {
             ordinal,
             state: GpuState {
-                tuner: Tuner::new(format!("{} {name}", versions(&library, cudnn.as_deref()))),
+                tuner: Tuner::new(format!(
+                    "{} {name}{}",
+                    versions(&library, cudnn.as_deref()),
+                    target_text(&compiler)
+                )),
                 name,
                 model,
                 memory_bytes,
@@ -121,12 +125,22 @@ impl Context {
                 "cuDNN".to_string(),
                 self.cudnn.as_ref().map_or(NO_CUDNN.to_string(), |cudnn| cudnn.version_text()),
             ),
+            ("kernels on tensor cores".to_string(), cores_text(self.state.model.tensor_cores).to_string()),
             ("headers of the toolkit".to_string(), nvrtc::headers_text()),
         ];
         if let Some(free) = self.enter().ok().and_then(|()| free_bytes()) {
             details.push(("free memory".to_string(), format!("{} MiB", free >> 20)));
         }
         details
+    }
+}
+
+/// The instructions of kernels on tensor cores, or why there are none.
+fn cores_text(cores: Option<TensorCores>) -> &'static str {
+    match cores {
+        Some(TensorCores::Warpgroups) => "of warpgroups (wgmma)",
+        Some(TensorCores::Warps) => "of warps (mma.sync)",
+        None => "none, they need compute capability 8.0",
     }
 }
 
@@ -139,14 +153,24 @@ fn versions(library: &Library, cudnn: Option<&Cudnn>) -> String {
     format!("cuBLASLt {}{cudnn}", library.version_text())
 }
 
+/// The target architecture where that is not the GPU's own, which kernels and choices depend on.
+fn target_text(compiler: &Compiler) -> String {
+    let Architecture { capability, is_virtual } = compiler.architecture;
+    if is_virtual { format!(" as {}", nvrtc::version_text(capability)) } else { String::new() }
+}
+
 /// The version of NVRTC, and its target architecture where that is not the GPU's own.
 fn compiler_text(compiler: &Compiler) -> String {
     let version = nvrtc::version_text(compiler.version);
     let Architecture { capability, is_virtual } = compiler.architecture;
+    let reason = match Known::from_env() {
+        Ok(Known::UpTo(_)) => "as ENGINE_CUDA_CAPABILITY asks",
+        _ => "which does not know this GPU",
+    };
     match is_virtual {
         false => version,
         true => format!(
-            "{version}, which does not know this GPU: it compiles for {}, and the driver from there",
+            "{version}, {reason}: it compiles for {}, and the driver from there",
             nvrtc::version_text(capability)
         ),
     }
@@ -172,7 +196,10 @@ fn model(
         n_processors: usize::try_from(n_processors).unwrap_or(1),
         adds_four: capability >= (9, 0),
         // `wgmma` belongs to this architecture alone, and PTX for later ones has none.
-        has_warpgroup_products: capability == (9, 0) && !is_virtual,
+        tensor_cores: match capability == (9, 0) && !is_virtual {
+            true => Some(TensorCores::Warpgroups),
+            false => is_ampere.then_some(TensorCores::Warps),
+        },
         most_resident_bytes: memory_bytes / 2,
         ..DeviceModel::H200
     }

@@ -16,7 +16,7 @@ use crate::codegen::schedule::by_column::by_column;
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::matmul_fold::Fold;
 use crate::codegen::tensor_map::Frame;
-use crate::device_model::DeviceModel;
+use crate::device_model::{DeviceModel, TensorCores};
 use crate::fusion::{Class, FusedInst, FusedOp, Kernel};
 use crate::numerics::Precision;
 use cubecl_core::ir::Variable;
@@ -184,6 +184,13 @@ impl KernelSpec {
         let rows = body.rows.as_deref()?;
         let score_fold = ScoreFold::of(&rows.consumer, &device)?;
         if kernel.has_checks() {
+            return None;
+        }
+        // The threads of warps have no registers for the states of four rows beside the largest tiles.
+        let has_registers = device.tensor_cores == Some(TensorCores::Warpgroups)
+            || !tile.is_largest()
+            || !score_fold.has_states();
+        if !has_registers || !score_fold.fits(tile.columns) {
             return None;
         }
         let by_column = by_column(&body.epilogue);

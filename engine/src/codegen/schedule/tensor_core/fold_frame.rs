@@ -10,12 +10,14 @@ impl TensorCoreFold {
         let (n_stages, n_kept, ring) = (self.n_stages, self.n_kept, self.n_stages * self.stage_bytes());
         let barriers = ring + n_kept * self.rows_bytes();
         let [empty, rows_full, rows_empty] = [8 * n_stages, 16 * n_stages, 16 * n_stages + 8 * n_kept];
+        let (n_fillers, n_readers) =
+            (self.product.cores.n_fillers(), self.product.cores.n_readers(N_MULTIPLIERS));
         let init = |full: &str, empty: &str, n: usize| {
             format!(
                 "\
 for (int i = 0; i < {n}; i++) {{
-init_barrier({full} + 8 * i, 1);
-init_barrier({empty} + 8 * i, {N_MULTIPLIERS});
+init_barrier({full} + 8 * i, {n_fillers});
+init_barrier({empty} + 8 * i, {n_readers});
 }}
 "
             )
@@ -82,22 +84,19 @@ const unsigned int first_column = tile * {};
     /// The warpgroup that copies.
     pub fn copier(&self) -> String {
         let (n_stages, stage_bytes, n_steps) = (self.n_stages, self.stage_bytes(), self.product.n_steps());
+        let cores = self.product.cores;
         let left = if self.keeps_rows() { String::new() } else { self.product.copy(0, "first_row", 0) };
         let right = self.product.copy(1, "first_column", self.right_start());
         format!(
             "\
-if (group == {N_MULTIPLIERS}) {{
-give_registers<24>();
-if (threadIdx.x == {first}) {{
+{copier}\
 {units}\
 {kept}\
 {tiles}\
 for (unsigned int step = 0; step < {n_steps}; step++) {{
 const unsigned int at = ring + stage * {stage_bytes}, barrier = full + 8 * stage;
 await_phase(empty + 8 * stage, parity ^ 1);
-expect_bytes(barrier, {stage_bytes});
-{left}\
-{right}\
+{fill}\
 if (++stage == {n_stages}) {{
 stage = 0;
 parity ^= 1;
@@ -108,7 +107,8 @@ parity ^= 1;
 }}
 }} else {{
 ",
-            first = N_MULTIPLIERS * WARPGROUP,
+            copier = cores.copier(N_MULTIPLIERS, 24),
+            fill = cores.fill("barrier", stage_bytes, &(left + &right)),
             units = self.units(),
             kept = self.copy_kept(),
             tiles = self.tiles(),
@@ -120,21 +120,20 @@ parity ^= 1;
         if !self.keeps_rows() {
             return String::new();
         }
-        format!(
+        let copies = format!(
             "\
-await_phase(rows_empty + 8 * kept, turn ^ 1);
-expect_bytes(rows_full + 8 * kept, {rows_bytes});
 for (unsigned int step = 0; step < {n_steps}; step++) {{
 const unsigned int at = {place}, barrier = rows_full + 8 * kept;
 {copy}\
 }}
-{next}",
-            rows_bytes = self.rows_bytes(),
+",
             n_steps = self.product.n_steps(),
             place = self.kept_place(),
             copy = self.product.copy(0, "first_row", 0),
-            next = self.next_kept(),
-        )
+        );
+        let fill = self.product.cores.fill("rows_full + 8 * kept", self.rows_bytes(), &copies);
+        let next = self.next_kept();
+        format!("await_phase(rows_empty + 8 * kept, turn ^ 1);\n{fill}{next}")
     }
 
     /// The place of a step of the kept rows.
@@ -160,11 +159,12 @@ turn ^= 1;
         let awaits = if self.keeps_rows() { "await_phase(rows_full + 8 * kept, turn);\n" } else { "" };
         format!(
             "\
-take_registers<240>();
+{registers}\
 const unsigned int in_group = threadIdx.x % {WARPGROUP};
 const unsigned int own_row = group * {of_group} + in_group / 32 * 16 + in_group % 32 / 4;
 {units}\
 {awaits}",
+            registers = self.product.cores.take_registers(240),
             of_group = self.product.n_parts() * ROWS,
             units = self.units(),
         )
@@ -175,8 +175,7 @@ const unsigned int own_row = group * {of_group} + in_group / 32 * 16 + in_group 
         if !self.keeps_rows() {
             return String::new();
         }
-        let free = format!("if (threadIdx.x % {WARPGROUP} == 0) arrive(rows_empty + 8 * kept);\n");
-        free + &self.next_kept()
+        self.product.cores.release("rows_empty + 8 * kept") + &self.next_kept()
     }
 
     /// The products of a tile.

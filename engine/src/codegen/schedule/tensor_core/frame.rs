@@ -36,8 +36,7 @@ impl TensorCoreMatmul {
 
     /// Emits all lines up to the loop over the tiles of a warpgroup that multiplies.
     pub fn begin(&self, code: &mut Code) {
-        let text =
-            [self.setup(), self.copier(), "take_registers<240>();\n".to_string(), self.tiles()].concat();
+        let text = [self.setup(), self.copier(), self.cores.take_registers(240), self.tiles()].concat();
         code.lines(&text);
     }
 
@@ -76,14 +75,16 @@ const unsigned int full = ring + {ring}, empty = full + {empty};
 const unsigned int group = threadIdx.x / {WARPGROUP};
 if (threadIdx.x == 0) {{
 for (int i = 0; i < {n_stages}; i++) {{
-init_barrier(full + 8 * i, 1);
-init_barrier(empty + 8 * i, {N_MULTIPLIERS});
+init_barrier(full + 8 * i, {n_fillers});
+init_barrier(empty + 8 * i, {n_readers});
 }}
 }}
 publish_barriers();
 __syncthreads();
 unsigned int stage = 0, parity = 0;
-"
+",
+            n_fillers = self.cores.n_fillers(),
+            n_readers = self.cores.n_readers(N_MULTIPLIERS),
         )
     }
 
@@ -111,15 +112,12 @@ const unsigned int first_row = (band * {BAND} + in_band % height) * {rows}, firs
             [self.copy(0, "first_row", 0), self.copy(1, "first_column", self.lines()[0] * LINE_BYTES)];
         format!(
             "\
-if (group == {N_MULTIPLIERS}) {{
-give_registers<24>();
-if (threadIdx.x == {first}) {{
+{copier}\
 {tiles}\
 for (unsigned int step = 0; step < {n_steps}; step++) {{
 const unsigned int at = ring + stage * {stage_bytes}, barrier = full + 8 * stage;
 await_phase(empty + 8 * stage, parity ^ 1);
-expect_bytes(barrier, {stage_bytes});
-{copies}\
+{fill}\
 if (++stage == {n_stages}) {{
 stage = 0;
 parity ^= 1;
@@ -129,10 +127,10 @@ parity ^= 1;
 }}
 }} else {{
 ",
-            first = N_MULTIPLIERS * WARPGROUP,
+            copier = self.cores.copier(N_MULTIPLIERS, 24),
             tiles = self.tiles(),
             n_steps = self.n_steps(),
-            copies = copies.concat(),
+            fill = self.cores.fill("barrier", stage_bytes, &copies.concat()),
         )
     }
 
@@ -141,11 +139,12 @@ parity ^= 1;
         let (depth, lines) = (self.depth(), self.lines()[side]);
         let z = if self.sides[side].is_batched { "z" } else { "0" };
         if self.sides[side].is_along {
-            return format!("fetch_box(at + {start}, &map_{side}, step * {depth}, {first}, {z}, barrier);\n");
+            let to = format!("at + {start}");
+            return self.cores.copy(&to, side, &[&format!("step * {depth}"), first, z], "barrier");
         }
         let copy = |i: usize| {
-            let (to, line) = (start + i * BLOCK_BYTES, i * ROWS);
-            format!("fetch_box(at + {to}, &map_{side}, {first} + {line}, step * {depth}, {z}, barrier);\n")
+            let (to, line) = (format!("at + {}", start + i * BLOCK_BYTES), format!("{first} + {}", i * ROWS));
+            self.cores.copy(&to, side, &[&line, &format!("step * {depth}"), z], "barrier")
         };
         (0..lines / ROWS).map(copy).collect()
     }
@@ -158,7 +157,13 @@ parity ^= 1;
     /// The warpgroups that multiply, up to the finished sums of a tile, from a ring of stages. `places` are those of both
     /// matrices in a step; the stage starts at `at`.
     pub fn multiplier(&self, n_stages: usize, stage_bytes: usize, places: [&str; 2]) -> String {
-        let n_parts = self.n_parts();
+        let (n_parts, cores) = (self.n_parts(), self.cores);
+        // The stage before the current one, whose products are done.
+        let before = format!("empty + 8 * ((stage + {}) % {n_stages})", n_stages - 1);
+        let (of_step, of_last) = match cores.is_asynchronous() {
+            true => (cores.release_if("step > 0 && ", &before), cores.release(&before)),
+            false => (cores.release("empty + 8 * stage"), String::new()),
+        };
         format!(
             "\
 float sums[{n_parts}][{n_sums}];
@@ -169,7 +174,7 @@ begin_products();
 {products}\
 end_products();
 await_products<1>();
-if (step > 0 && threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_stages}));
+{of_step}\
 if (++stage == {n_stages}) {{
 stage = 0;
 parity ^= 1;
@@ -178,12 +183,10 @@ parity ^= 1;
 await_products<0>();
 #pragma unroll
 for (int i = 0; i < {n_parts}; i++) hold(sums[i]);
-if (threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_stages}));
-",
+{of_last}",
             n_sums = self.tile.columns / 2,
             n_steps = self.n_steps(),
             products = self.products(places),
-            before = n_stages - 1,
         )
     }
 
@@ -192,6 +195,8 @@ if (threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_
         let product = self.product();
         let (name, n_parts, n_each) = (product.name(), self.n_parts(), self.depth() / product.step());
         let [at_left, at_right] = places;
+        let sums = if product.n_parts == 1 { "sums[i]" } else { "sums" };
+        let n_calls = n_parts / product.n_parts;
         let [left, right] = [0, 1].map(|side| {
             // A step along the contracted axis: 32 bytes of each line, or whole lines.
             let is_along = self.sides[side].is_along;
@@ -204,8 +209,8 @@ if (threadIdx.x % {WARPGROUP} == 0) arrive(empty + 8 * ((stage + {before}) % {n_
 #pragma unroll
 for (int k = 0; k < {n_each}; k++) {{
 #pragma unroll
-for (int i = 0; i < {n_parts}; i++)
-{name}(sums[i], {l}({at_left} + (group * {n_parts} + i) * {BLOCK_BYTES} + k * {ls}), {r}({at_right} + k * {rs}), step | k);
+for (int i = 0; i < {n_calls}; i++)
+{name}({sums}, {l}({at_left} + (group * {n_parts} + i) * {BLOCK_BYTES} + k * {ls}), {r}({at_right} + k * {rs}), step | k);
 }}
 ",
             l = left.1,

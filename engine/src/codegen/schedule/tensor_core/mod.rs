@@ -8,6 +8,7 @@
 
 pub mod attention;
 pub mod attention_gradient;
+mod cores;
 mod fold;
 mod fold_frame;
 mod fold_shape;
@@ -26,7 +27,7 @@ use crate::codegen::ops::vector_group::{Group, width};
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::map::group_with_registers;
 use crate::codegen::tensor_map::Frame;
-use crate::device_model::DeviceModel;
+use crate::device_model::{DeviceModel, TensorCores};
 use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody};
 use crate::ir::DType;
 use crate::numerics::Precision;
@@ -66,6 +67,27 @@ impl ResultTile {
         ResultTile { rows: 256, columns: 128 },
         ResultTile { rows: 128, columns: 128 },
     ];
+
+    /// Those of warps. A warp reads the right matrix for its 16 rows, or for 32 in a tile of 256 rows, so wide tiles of 128 rows
+    /// would read too much.
+    const OF_WARPS: [ResultTile; 3] = [
+        ResultTile { rows: 256, columns: 128 },
+        ResultTile { rows: 256, columns: 64 },
+        ResultTile { rows: 128, columns: 128 },
+    ];
+
+    /// The tiles to try on a kind of tensor cores.
+    pub fn of(cores: TensorCores) -> &'static [ResultTile] {
+        match cores {
+            TensorCores::Warps => &ResultTile::OF_WARPS,
+            TensorCores::Warpgroups => &ResultTile::ALL,
+        }
+    }
+
+    /// Whether a thread holds 128 sums.
+    fn is_largest(self) -> bool {
+        self.rows * self.columns == 256 * 128
+    }
 }
 
 impl fmt::Display for ResultTile {
@@ -80,6 +102,7 @@ pub struct TensorCoreMatmul {
     /// Number of matrices, rows and columns of the result, and extent of the contracted axis.
     extents: [usize; 4],
     dtype: DType,
+    cores: TensorCores,
     /// The left and the right matrix.
     sides: [Side; 2],
     tile: ResultTile,
@@ -96,7 +119,13 @@ impl TensorCoreMatmul {
         device: &DeviceModel,
     ) -> Option<TensorCoreMatmul> {
         let is_stored = body.rows.is_none() && body.n.is_multiple_of(NEIGHBOURS);
-        if is_stored { TensorCoreMatmul::of_any(body, precision, tile, device) } else { None }
+        // The threads of warps have no registers left for the end of the largest tiles.
+        let has_registers = device.tensor_cores == Some(TensorCores::Warpgroups) || !tile.is_largest();
+        if is_stored && has_registers {
+            TensorCoreMatmul::of_any(body, precision, tile, device)
+        } else {
+            None
+        }
     }
 
     /// The schedule of a product, for every use of its sums.
@@ -111,7 +140,8 @@ impl TensorCoreMatmul {
             || (dtype == DType::F32 && precision == Precision::Tf32);
         let is_empty = [batch, m, n, k].contains(&0);
         let is_even = body.uneven == [None, None];
-        if !device.has_warpgroup_products || !has_type || is_empty || !is_even {
+        let cores = device.tensor_cores?;
+        if !has_type || is_empty || !is_even {
             return None;
         }
         let lines = [(lhs, [lhs.row, lhs.col], m), (rhs, [rhs.col, rhs.row], n)];
@@ -123,6 +153,7 @@ impl TensorCoreMatmul {
         (n_stages >= 2).then_some(TensorCoreMatmul {
             extents: [batch, m, n, k],
             dtype,
+            cores,
             sides: [left?, right?],
             tile,
             n_stages: n_stages.min(MOST_STAGES),
@@ -132,7 +163,10 @@ impl TensorCoreMatmul {
 
     fn product(&self) -> WarpgroupProduct {
         let is_along = self.sides.each_ref().map(|side| side.is_along);
-        WarpgroupProduct { columns: self.tile.columns, dtype: self.dtype, is_along, from_registers: false }
+        // Warps read the right matrix once for all parts.
+        let n_parts = if self.cores.is_asynchronous() { 1 } else { self.n_parts() };
+        let (columns, dtype) = (self.tile.columns, self.dtype);
+        WarpgroupProduct { n_parts, columns, dtype, is_along, from_registers: false }
     }
 
     /// Rows of the two matrices in a tile.
@@ -171,6 +205,7 @@ impl Schedule for TensorCoreMatmul {
     fn frame(&self) -> Option<Frame> {
         let maps = self.sides.iter().zip(self.lines()).map(|(side, lines)| side.map(lines, self.depth()));
         Some(Frame {
+            cores: self.cores,
             maps: maps.collect(),
             shared_bytes: self.ring_bytes() + BESIDE_RING,
             products: vec![self.product()],
@@ -181,7 +216,8 @@ impl Schedule for TensorCoreMatmul {
         let (body, n) = (kernel.body(), self.extents[2]);
         let width = width(body.body, n).min(NEIGHBOURS);
         let preloads = match width {
-            NEIGHBOURS => Preloads::of(&body, width, self.n_groups()),
+            // Warps have no registers left.
+            NEIGHBOURS if self.cores.is_asynchronous() => Preloads::of(&body, width, self.n_groups()),
             _ => Preloads::default(),
         };
         self.begin(code);

@@ -79,6 +79,19 @@ impl ScoreFold {
         }
     }
 
+    /// Whether so many columns are whole blocks.
+    pub fn fits(&self, n_columns: usize) -> bool {
+        match self {
+            ScoreFold::Blocks(_, columns) => n_columns.is_multiple_of(*columns),
+            _ => true,
+        }
+    }
+
+    /// Whether an op's states stay in registers beside the scores.
+    pub fn has_states(&self) -> bool {
+        matches!(self, ScoreFold::Threads(_))
+    }
+
     /// Whether the pieces of a row have a result together.
     pub fn merges_pieces(&self) -> bool {
         !matches!(self, ScoreFold::Blocks(..))

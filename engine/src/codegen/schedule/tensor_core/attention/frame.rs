@@ -1,9 +1,12 @@
 //! The frame of attention on tensor cores, around the scores, the values of rows and the result.
 
 use super::TensorCoreAttention;
-use crate::codegen::schedule::tensor_core::{LINE_BYTES, ROWS, WARPGROUP};
+use crate::codegen::schedule::tensor_core::{LINE_BYTES, ROWS};
 use crate::ir::DType;
 use std::f64::consts::LOG2_E;
+
+/// A matrix in shared memory whose lines lie across memory.
+const MATRIX: &str = "matrix<1024, 16>";
 
 impl TensorCoreAttention {
     /// Shared memory, its barriers, and the warpgroup that copies.
@@ -30,16 +33,17 @@ const unsigned int values_full = keys_empty + {ring}, values_empty = values_full
     }
 
     fn barriers(&self) -> String {
-        let (n_stages, n) = (self.n_stages, self.n_multipliers);
+        let n_stages = self.n_stages;
+        let (n_fillers, n) = (self.cores.n_fillers(), self.cores.n_readers(self.n_multipliers));
         format!(
             "\
 if (threadIdx.x == 0) {{
-init_barrier(queries_full, 1);
+init_barrier(queries_full, {n_fillers});
 init_barrier(queries_empty, {n});
 for (int i = 0; i < {n_stages}; i++) {{
-init_barrier(keys_full + 8 * i, 1);
+init_barrier(keys_full + 8 * i, {n_fillers});
 init_barrier(keys_empty + 8 * i, {n});
-init_barrier(values_full + 8 * i, 1);
+init_barrier(values_full + 8 * i, {n_fillers});
 init_barrier(values_empty + 8 * i, {n});
 }}
 }}
@@ -130,46 +134,45 @@ const int lowest = is_one ? first_row % {period} : 0, highest = is_one ? last_ro
         let (n, give) = (self.n_multipliers, self.registers()[0]);
         let (n_stages, key_bytes, value_bytes) = (self.n_stages, self.key_bytes(), self.value_bytes());
         let rows = self.rows_of_block();
-        let copies = |map: usize, extent: usize, lines: usize, to: &str, row: &str, barrier: &str| {
+        // A tile of so many bytes, columns and lines.
+        let fill = |map: usize, [n_bytes, columns, lines]: [usize; 3], name: &str, row: &str| {
+            let (to, barrier) = match map {
+                0 => (name.to_string(), format!("{name}_full")),
+                _ => (format!("to_{name}"), format!("{name}_full + 8 * stage")),
+            };
             let copy = |i: usize| {
                 let (to, column) = (format!("{to} + {}", i * lines * LINE_BYTES), (64 * i).to_string());
-                self.operands[map].copy(map, &to, [column.as_str(), row], barrier)
+                self.operands[map].copy(self.cores, map, &to, [column.as_str(), row], &barrier)
             };
-            (0..extent.div_ceil(64)).map(copy).collect::<String>()
+            let copies: String = (0..columns.div_ceil(64)).map(copy).collect();
+            self.cores.fill(&barrier, n_bytes, &copies)
         };
         let key = format!("tile * {}", self.tile_keys);
         format!(
             "\
-if (group == {n}) {{
-give_registers<{give}>();
-if (threadIdx.x == {first}) {{
+{copier}\
 {items}\
 await_phase(queries_empty, round ^ 1);
-expect_bytes(queries_full, {query_bytes});
-{query_copies}\
+{fill_queries}\
 round ^= 1;
 #pragma unroll 1
 for (int tile = end_tile - 1; tile >= first_tile; tile--) {{
 const unsigned int to_keys = keys + stage * {key_bytes}, to_values = values + stage * {value_bytes};
 await_phase(keys_empty + 8 * stage, parity ^ 1);
-expect_bytes(keys_full + 8 * stage, {key_bytes});
-{key_copies}\
+{fill_keys}\
 await_phase(values_empty + 8 * stage, parity ^ 1);
-expect_bytes(values_full + 8 * stage, {value_bytes});
-{value_copies}\
+{fill_values}\
 {next}\
 }}
 }}
 }}
 }} else {{
 ",
-            first = n * WARPGROUP,
+            copier = self.cores.copier(n, give),
             items = self.items(),
-            query_bytes = self.query_bytes(),
-            query_copies = copies(0, self.k, rows, "queries", "first_row", "queries_full"),
-            key_copies = copies(1, self.k, self.tile_keys, "to_keys", &key, "keys_full + 8 * stage"),
-            value_copies =
-                copies(2, self.width, self.tile_keys, "to_values", &key, "values_full + 8 * stage"),
+            fill_queries = fill(0, [self.query_bytes(), self.k, rows], "queries", "first_row"),
+            fill_keys = fill(1, [key_bytes, self.k, self.tile_keys], "keys", &key),
+            fill_values = fill(2, [value_bytes, self.width, self.tile_keys], "values", &key),
             next = next_stage(n_stages),
         )
     }
@@ -234,17 +237,19 @@ total[half] = sum;
     /// The tiles of a block: the products of a tile's scores run beside the products of the weights before.
     pub fn tiles(&self) -> String {
         let n_scores = self.tile_keys / 2;
+        let (await_turn, give_turn) = self.turns();
         format!(
             "\
 await_phase(queries_full, round);
 round ^= 1;
+{held_queries}\
 unsigned int before;
 {{
 float scores[{n_scores}];
 await_phase(keys_full + 8 * stage, parity);
-await_turn(group);
+{await_turn}\
 {scores}\
-give_turn((group + 1) % {n});
+{give_turn}\
 await_products<0>();
 {weights}\
 {pack}\
@@ -255,10 +260,10 @@ before = stage;
 for (int tile = end_tile - 2; tile >= first_tile; tile--) {{
 float scores[{n_scores}];
 await_phase(keys_full + 8 * stage, parity);
-await_turn(group);
+{await_turn}\
 {scores}\
 {products}\
-give_turn((group + 1) % {n});
+{give_turn}\
 await_products<1>();
 {weights_of_tile}\
 await_products<0>();
@@ -267,38 +272,75 @@ await_products<0>();
 before = stage;
 {next}\
 }}
-if (threadIdx.x % 128 == 0) arrive(queries_empty);
+{release_queries}\
 {products}\
 await_products<0>();
 hold(result);
-if (threadIdx.x % 128 == 0) arrive(values_empty + 8 * before);
-",
-            n = self.n_multipliers,
+{release_values}",
+            held_queries = self.held_queries(),
             scores = self.score_products(),
             products = self.value_products(),
-            weights = weights("end_tile - 1"),
-            weights_of_tile = weights("tile"),
+            weights = self.weights("end_tile - 1"),
+            weights_of_tile = self.weights("tile"),
             rescale = self.rescale(),
             pack = self.pack(),
             next = next_stage(self.n_stages),
+            release_queries =
+                if self.holds_queries() { String::new() } else { self.cores.release("queries_empty") },
+            release_values = self.cores.release("values_empty + 8 * before"),
         )
+    }
+
+    /// The lines in which a warpgroup awaits its turn to multiply, and gives it to the next one. Products that run beside other
+    /// lines need turns.
+    fn turns(&self) -> (&'static str, String) {
+        match self.cores.is_asynchronous() {
+            true => ("await_turn(group);\n", format!("give_turn((group + 1) % {});\n", self.n_multipliers)),
+            false => ("", String::new()),
+        }
     }
 
     /// The products of queries and a tile of keys.
     fn score_products(&self) -> String {
-        let (name, n_steps) = (self.products()[0].name(), self.k.div_ceil(16));
-        let (query_box, key_box) = (self.rows_of_block() * LINE_BYTES, self.tile_keys * LINE_BYTES);
-        let (of_group, key_bytes) = (ROWS * LINE_BYTES, self.key_bytes());
-        let matrix = format!("matrix<{}, 16>", 8 * LINE_BYTES);
+        let (name, n_steps) = (self.products()[0].name(), self.n_score_steps());
+        let (key_box, key_bytes) = (self.tile_keys * LINE_BYTES, self.key_bytes());
+        let queries = if self.holds_queries() { "held + 4 * k".to_string() } else { self.query_matrix() };
         format!(
             "\
 begin_products();
 #pragma unroll
 for (int k = 0; k < {n_steps}; k++)
-{name}(scores, {matrix}(queries + group * {of_group} + k / 4 * {query_box} + k % 4 * 32), \
-{matrix}(keys + stage * {key_bytes} + k / 4 * {key_box} + k % 4 * 32), k);
+{name}(scores, {queries}, {MATRIX}(keys + stage * {key_bytes} + k / 4 * {key_box} + k % 4 * 32), k);
 end_products();
 "
+        )
+    }
+
+    /// The queries of a warpgroup in step `k`.
+    fn query_matrix(&self) -> String {
+        let (of_group, of_box) = (ROWS * LINE_BYTES, self.rows_of_block() * LINE_BYTES);
+        format!("{MATRIX}(queries + group * {of_group} + k / 4 * {of_box} + k % 4 * 32)")
+    }
+
+    /// Steps along the columns of a query.
+    fn n_score_steps(&self) -> usize {
+        self.k.div_ceil(16)
+    }
+
+    /// The queries of a block in registers, if they stay there. The next ones may then be copied.
+    fn held_queries(&self) -> String {
+        if !self.holds_queries() {
+            return String::new();
+        }
+        let (n_steps, release) = (self.n_score_steps(), self.cores.release("queries_empty"));
+        format!(
+            "\
+unsigned int held[{n_words}];
+#pragma unroll
+for (int k = 0; k < {n_steps}; k++) load_left(held + 4 * k, {queries});
+{release}",
+            n_words = 4 * n_steps,
+            queries = self.query_matrix(),
         )
     }
 
@@ -320,15 +362,29 @@ end_products();
         )
     }
 
+    /// From the finished products of a tile to weights.
+    fn weights(&self, tile: &str) -> String {
+        format!(
+            "\
+hold(scores);
+{release}\
+complete(scores, {tile});
+weigh(scores);
+",
+            release = self.cores.release("keys_empty + 8 * stage"),
+        )
+    }
+
     fn rescale(&self) -> String {
         let n_results = self.width / 2;
         format!(
             "\
 hold(result);
-if (threadIdx.x % 128 == 0) arrive(values_empty + 8 * before);
+{release}\
 #pragma unroll
 for (int i = 0; i < {n_results}; i++) result[i] *= scale[i / 2 % 2];
-"
+",
+            release = self.cores.release("values_empty + 8 * before"),
         )
     }
 
@@ -384,16 +440,4 @@ gather_columns(part);
 /// The step to the next stage of the rings.
 fn next_stage(n_stages: usize) -> String {
     format!("if (++stage == {n_stages}) {{\nstage = 0;\nparity ^= 1;\n}}\n")
-}
-
-/// From the finished products of a tile to weights.
-fn weights(tile: &str) -> String {
-    format!(
-        "\
-hold(scores);
-if (threadIdx.x % 128 == 0) arrive(keys_empty + 8 * stage);
-complete(scores, {tile});
-weigh(scores);
-"
-    )
 }

@@ -22,15 +22,13 @@ use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::vector_group::Group;
 use crate::codegen::tensor_map::Frame;
-use crate::device_model::DeviceModel;
+use crate::device_model::{DeviceModel, TensorCores};
 use crate::fusion::{AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, Reg, Work};
 use crate::ir::{DType, Scalar};
 use cubecl_core::ir::Variable;
 use operand::{MappedOperand, dtype_of};
 use rows::{ScoreRows, needed};
 
-/// The most columns of a query, and of a value.
-const MOST_COLUMNS: usize = 256;
 /// Columns of the result that four threads write together.
 const COLUMNS_TOGETHER: usize = 4 * NEIGHBOURS;
 /// The most stages of the rings.
@@ -53,6 +51,7 @@ pub struct TensorCoreAttention {
     k: usize,
     width: usize,
     dtype: DType,
+    cores: TensorCores,
     /// Queries, keys and values.
     operands: [MappedOperand; 3],
     rows: ScoreRows,
@@ -78,18 +77,37 @@ pub fn launch(kernel: &Kernel, body: &AttentionBody, device: DeviceModel) -> Opt
     Some(KernelSpec::new(body.rows.clone(), schedule, OperandForm::of(kernel), device))
 }
 
+/// The most columns of a query, and of a value, for which registers hold the result.
+fn most_columns(cores: TensorCores) -> usize {
+    match cores {
+        TensorCores::Warps => 128,
+        TensorCores::Warpgroups => 256,
+    }
+}
+
+/// Keys of a tile for which registers hold the scores, the best first.
+fn tiles(cores: TensorCores, columns: usize) -> &'static [usize] {
+    match cores {
+        TensorCores::Warps => &[64, 32],
+        TensorCores::Warpgroups if columns <= 128 => &[128],
+        TensorCores::Warpgroups => &[64],
+    }
+}
+
 impl TensorCoreAttention {
     fn of(body: &AttentionBody, device: &DeviceModel) -> Option<TensorCoreAttention> {
         let &AttentionBody { batch, m, n, k, width, dtype, .. } = body;
         let sources = [&body.query, &body.key, &body.value];
         let has_type = matches!(dtype, DType::F16 | DType::BF16)
             && sources.iter().all(|source| dtype_of(source) == dtype);
+        let cores = device.tensor_cores?;
+        let most_columns = most_columns(cores);
         let has_shape = ![batch, m, n, k].contains(&0)
-            && k <= MOST_COLUMNS
-            && (1..=MOST_COLUMNS).contains(&width)
+            && k <= most_columns
+            && (1..=most_columns).contains(&width)
             && width.is_multiple_of(COLUMNS_TOGETHER);
         let has_checks = body.bodies().into_iter().any(FusedBody::has_checks);
-        if !device.has_warpgroup_products || !has_type || !has_shape || has_checks {
+        if !has_type || !has_shape || has_checks {
             return None;
         }
         let rows = ScoreRows::of(body)?;
@@ -97,8 +115,8 @@ impl TensorCoreAttention {
         let reads = needed(&body.rows, rows.score)
             .into_iter()
             .any(|reg| matches!(body.rows.insts[reg].op, FusedOp::Load { .. }));
-        let tile_keys = if k.max(width) <= 128 { 128 } else { 64 };
-        let n_multipliers = if is_short && m >= MANY_QUERIES && !reads { 3 } else { 2 };
+        let has_three = is_short && m >= MANY_QUERIES && !reads && cores.is_asynchronous();
+        let n_multipliers = if has_three { 3 } else { 2 };
         let operands = [
             MappedOperand::of(&body.query, batch, m)?,
             MappedOperand::of(&body.key, batch, n)?,
@@ -112,16 +130,20 @@ impl TensorCoreAttention {
             k,
             width,
             dtype,
+            cores,
             operands,
             rows,
             end,
             n_multipliers,
-            tile_keys,
+            tile_keys: 0,
             n_stages: 0,
             section: 0,
             n_blocks: 0,
         };
-        form.divided(device)
+        let tiles = tiles(cores, k.max(width)).iter();
+        tiles
+            .filter_map(|&tile_keys| TensorCoreAttention { tile_keys, ..form.clone() }.divided(device))
+            .next()
     }
 
     /// The schedule with stages, and with its division among SMs.
@@ -137,6 +159,12 @@ impl TensorCoreAttention {
         let n_blocks = if is_even { n_items.min(device.n_processors) } else { n_items };
         let is_divided = 4 * n_items >= device.n_processors || self.n <= MOST_KEYS_OF_FEW;
         (n_stages >= 2 && is_divided).then_some(TensorCoreAttention { n_stages, section, n_blocks, ..self })
+    }
+
+    /// Whether short queries stay in registers, instead of being read from shared memory for each tile of keys. `wgmma` reads them
+    /// there without delay.
+    fn holds_queries(&self) -> bool {
+        !self.cores.is_asynchronous() && self.k <= 64
     }
 
     fn rows_of_block(&self) -> usize {
@@ -167,8 +195,20 @@ impl TensorCoreAttention {
     fn products(&self) -> [WarpgroupProduct; 2] {
         let &TensorCoreAttention { dtype, tile_keys, width, .. } = self;
         [
-            WarpgroupProduct { columns: tile_keys, dtype, is_along: [true, true], from_registers: false },
-            WarpgroupProduct { columns: width, dtype, is_along: [true, false], from_registers: true },
+            WarpgroupProduct {
+                n_parts: 1,
+                columns: tile_keys,
+                dtype,
+                is_along: [true, true],
+                from_registers: self.holds_queries(),
+            },
+            WarpgroupProduct {
+                n_parts: 1,
+                columns: width,
+                dtype,
+                is_along: [true, false],
+                from_registers: true,
+            },
         ]
     }
 }
@@ -202,6 +242,7 @@ impl Schedule for TensorCoreAttention {
         let [query, key, value] = self.operands;
         let rows = self.rows_of_block();
         Some(Frame {
+            cores: self.cores,
             maps: vec![query.map(rows, 64), key.map(self.tile_keys, 64), value.map(self.tile_keys, 64)],
             shared_bytes: self.query_bytes()
                 + self.n_stages * (self.key_bytes() + self.value_bytes())
@@ -234,11 +275,12 @@ impl Schedule for TensorCoreAttention {
 impl TensorCoreAttention {
     /// The loop over the blocks of a warpgroup that multiplies, and the first of its thread's two rows.
     fn block(&self) -> String {
-        let take = self.registers()[1];
+        let take = self.cores.take_registers(self.registers()[1]);
+        let first_turn = if self.cores.is_asynchronous() { "if (group == 0) give_turn(0);\n" } else { "" };
         format!(
             "\
-take_registers<{take}>();
-if (group == 0) give_turn(0);
+{take}\
+{first_turn}\
 {}const unsigned int in_group = threadIdx.x % {WARPGROUP};
 const unsigned int own_row = first_row + group * {ROWS} + in_group / 32 * 16 + in_group % 32 / 4;
 ",

@@ -1,6 +1,7 @@
 //! Queries, keys or values, as the copy engine reads them.
 
 use crate::codegen::tensor_map::{MAP_AXES, TensorMap};
+use crate::device_model::TensorCores;
 use crate::fusion::{Axis, FusedOp, Source};
 use crate::ir::DType;
 
@@ -93,18 +94,23 @@ impl MappedOperand {
     }
 
     /// A copy of the box from a column and a row on, by map `map`, of matrix `z`.
-    pub fn copy(&self, map: usize, to: &str, [column, row]: [&str; 2], barrier: &str) -> String {
-        let name = match self.n_axes {
-            FEWEST_AXES => "fetch_box".to_string(),
-            n_axes => format!("fetch_box_{n_axes}d"),
-        };
+    pub fn copy(
+        &self,
+        cores: TensorCores,
+        map: usize,
+        to: &str,
+        [column, row]: [&str; 2],
+        barrier: &str,
+    ) -> String {
         let coordinate = |coordinate: &Option<Coordinate>| match *coordinate {
             None => "0".to_string(),
             Some(Coordinate { divisor: 1, extent }) => format!("z % {extent}"),
             Some(Coordinate { divisor, extent }) => format!("z / {divisor} % {extent}"),
         };
         let coordinates = self.coordinates[..self.n_axes - MATRIX_AXES].iter().map(coordinate);
-        let coordinates: Vec<String> = coordinates.collect();
-        format!("{name}({to}, &map_{map}, {column}, {row}, {}, {barrier});\n", coordinates.join(", "))
+        let further: Vec<String> = coordinates.collect();
+        let coordinates: Vec<&str> =
+            [column, row].into_iter().chain(further.iter().map(String::as_str)).collect();
+        cores.copy(to, map, &coordinates, barrier)
     }
 }

@@ -12,7 +12,7 @@ impl TensorCoreAttentionGradient {
     }
 
     /// The parts of shared memory with their distance from its start: keys and values of the block, the rings of rows,
-    /// two tiles that are summed over keys, and the barriers.
+    /// tiles that are summed over keys, and the barriers.
     fn places(&self) -> Vec<(&'static str, usize)> {
         let n = self.n_stages;
         let parts = [
@@ -20,7 +20,7 @@ impl TensorCoreAttentionGradient {
             ("columns_1", self.column_bytes(1)),
             ("rows_0", n * self.row_bytes(0)),
             ("rows_1", n * self.row_bytes(1)),
-            ("slopes", 2 * self.slope_bytes()),
+            ("slopes", self.n_slopes() * self.slope_bytes()),
             ("columns_full", 8),
             ("rows_full_0", 8 * n),
             ("rows_full_1", 8 * n),
@@ -48,15 +48,16 @@ impl TensorCoreAttentionGradient {
 
     fn barriers(&self) -> String {
         let n_stages = self.n_stages;
+        let (n_fillers, n_readers) = (self.cores.n_fillers(), self.cores.n_readers(2));
         format!(
             "\
 const unsigned int group = threadIdx.x / {WARPGROUP};
 if (threadIdx.x == 0) {{
-init_barrier(columns_full, 1);
+init_barrier(columns_full, {n_fillers});
 for (int i = 0; i < {n_stages}; i++) {{
-init_barrier(rows_full_0 + 8 * i, 1);
-init_barrier(rows_full_1 + 8 * i, 1);
-init_barrier(rows_empty + 8 * i, 2);
+init_barrier(rows_full_0 + 8 * i, {n_fillers});
+init_barrier(rows_full_1 + 8 * i, {n_fillers});
+init_barrier(rows_empty + 8 * i, {n_readers});
 }}
 }}
 publish_barriers();
@@ -76,7 +77,7 @@ unsigned int stage = 0, parity = 0;
             Some(end) => format!("min(max(first_key - {end} + 1, 0), {period}) / {TILE}"),
         };
         let end_tile = match first {
-            None => (period / TILE).to_string(),
+            None => period.div_ceil(TILE).to_string(),
             Some(first) => format!(
                 "(min(max(min(first_key + {KEYS}, {n}) - {first}, 0), {period}) + {}) / {TILE}",
                 TILE - 1
@@ -116,7 +117,7 @@ const int first_tile = {first_tile}, end_tile = {end_tile};
             "for (int period = 0; period < {}; period += {})\n\
              for (int tile = period + first_tile; tile < period + end_tile; tile++) {{\n",
             self.n_tiles(),
-            self.points.period / TILE
+            self.points.period.div_ceil(TILE)
         )
     }
 
@@ -129,7 +130,7 @@ const int first_tile = {first_tile}, end_tile = {end_tile};
             };
             let copy = |i: usize| {
                 let to = format!("{to} + {}", i * lines * LINE_BYTES);
-                operand.copy(map, &to, [&(LINE_COLUMNS * i).to_string(), from], barrier)
+                operand.copy(self.cores, map, &to, [&(LINE_COLUMNS * i).to_string(), from], barrier)
             };
             (0..self.columns_of(product) / LINE_COLUMNS).map(copy).collect::<String>()
         };
@@ -138,16 +139,12 @@ const int first_tile = {first_tile}, end_tile = {end_tile};
             let (to, barrier) =
                 (format!("rows_{product} + stage * {bytes}"), format!("rows_full_{product} + 8 * stage"));
             let copies = copies(product, true, &to, &format!("tile * {TILE}"), &barrier);
-            format!("expect_bytes({barrier}, {bytes});\n{copies}")
+            self.cores.fill(&barrier, bytes, &copies)
         };
         format!(
             "\
-if (group == 2) {{
-give_registers<24>();
-if (threadIdx.x == {first}) {{
-expect_bytes(columns_full, {bytes});
-{first_columns}\
-{second_columns}\
+{copier}\
+{fill_columns}\
 {each_tile}\
 await_phase(rows_empty + 8 * stage, parity ^ 1);
 {first_rows}\
@@ -157,10 +154,14 @@ await_phase(rows_empty + 8 * stage, parity ^ 1);
 }}
 }} else {{
 ",
-            first = 2 * WARPGROUP,
-            bytes = self.column_bytes(0) + self.column_bytes(1),
-            first_columns = copies(0, false, "columns_0", "first_key", "columns_full"),
-            second_columns = copies(1, false, "columns_1", "first_key", "columns_full"),
+            copier = self.cores.copier(2, 24),
+            fill_columns = self.cores.fill(
+                "columns_full",
+                self.column_bytes(0) + self.column_bytes(1),
+                &[0, 1]
+                    .map(|i| copies(i, false, &format!("columns_{i}"), "first_key", "columns_full"))
+                    .concat(),
+            ),
             each_tile = self.each_tile(),
             first_rows = of_rows(0),
             second_rows = of_rows(1),
@@ -176,11 +177,12 @@ await_phase(rows_empty + 8 * stage, parity ^ 1);
     fn thread(&self, sums: &str) -> String {
         let mut text = format!(
             "\
-take_registers<240>();
+{}\
 const unsigned int in_group = threadIdx.x % {WARPGROUP};
 const unsigned int own_line = group * {ROWS} + in_group / 32 * 16 + in_group % 32 / 4;
 const int own_key = first_key + own_line;
-"
+",
+            self.cores.take_registers(240)
         );
         for (number, sum) in self.over_queries.iter().enumerate() {
             let n_sums = self.columns_of(sum.product) / 2;
@@ -199,19 +201,31 @@ int before = -1;
 float of_queries[{n_sums}];
 const unsigned int own_slopes = slopes + own_line * {LINE_BYTES} + in_group % 4 * 4;
 const auto add_sums = [&]() {{
-float *to = {sums} + ((unsigned long long)z * {n_tiles} + before) * {of_tile} + group * {of_group} + in_group * 4;
+float *to = {sums} + ((unsigned long long)z * {n_tiles} + before) * {of_tile} + group * {of_group} + in_group * {of_thread};
 #pragma unroll
 for (int j = 0; j < {n_groups}; j++)
-add_four(to + j * 512, of_queries[4 * j], of_queries[4 * j + 1], of_queries[4 * j + 2], of_queries[4 * j + 3]);
+{add}\
 }};
 ",
                 n_sums = width / 4,
                 n_tiles = self.n_tiles(),
                 of_tile = TILE * width,
                 n_groups = width / 16,
+                of_thread = self.sum_strides()[0],
+                add = self.add(),
             );
         }
         text
+    }
+
+    /// The addition of four sums, of columns `4 * j` on.
+    fn add(&self) -> String {
+        if self.adds_four {
+            let sums: Vec<String> = (0..4).map(|i| format!("of_queries[4 * j + {i}]")).collect();
+            return format!("add_four(to + j * 512, {});\n", sums.join(", "));
+        }
+        let next = self.sum_strides()[1];
+        format!("for (int i = 0; i < 4; i++) atomicAdd(to + j * 512 + i * {next}, of_queries[4 * j + i]);\n")
     }
 
     /// The products of the keys of a warpgroup and a tile of queries.
@@ -263,8 +277,11 @@ end_products();
     /// Values at the points go to shared memory, a line of queries for each key, for the product that sums over keys.
     fn share(&self, sum: &Sum) -> String {
         let (value, bytes) = (self.points.values[sum.value].0, self.slope_bytes());
+        // Both warpgroups have read the tile before.
+        let await_readers = if self.n_slopes() == 1 { "await_turn(3);\n" } else { "" };
         format!(
             "\
+{await_readers}\
 #pragma unroll
 for (int j = 0; j < {n}; j++)
 #pragma unroll
@@ -316,7 +333,10 @@ end_products();
                 "if (before >= 0) add_sums();\n".to_string(),
                 self.share(sum),
                 self.products_of_keys(sum),
-                "hold(of_queries);\nbefore = tile;\nturn ^= 1;\n",
+                format!(
+                    "hold(of_queries);\nbefore = tile;\n{}",
+                    if self.n_slopes() == 1 { "" } else { "turn ^= 1;\n" }
+                ),
                 "if (before >= 0) add_sums();\n",
             ),
         };
@@ -343,7 +363,7 @@ slope(slopes_of, tile);
 await_products<0>();
 {hold}\
 {hold_keys}\
-if (threadIdx.x % {WARPGROUP} == 0) arrive(rows_empty + 8 * stage);
+{release}\
 {next}\
 }}
 {after}",
@@ -351,6 +371,7 @@ if (threadIdx.x % {WARPGROUP} == 0) arrive(rows_empty + 8 * stage);
             first = self.products_of_points(0, "scores"),
             second = self.products_of_points(1, "slopes_of"),
             late = of_phase(1),
+            release = self.cores.release("rows_empty + 8 * stage"),
             next = self.next_stage(),
         )
     }

@@ -25,7 +25,7 @@ use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::body::BodyCode;
 use crate::codegen::schedule::map::Map;
 use crate::codegen::tensor_map::Frame;
-use crate::device_model::DeviceModel;
+use crate::device_model::{DeviceModel, TensorCores};
 use crate::fusion::{
     Access, AttentionGradientBody, Class, FusedBody, FusedInst, FusedOp, Kernel, PointSum, Source, Work,
 };
@@ -50,6 +50,7 @@ pub struct TensorCoreAttentionGradient {
     m: usize,
     n: usize,
     dtype: DType,
+    cores: TensorCores,
     /// The extents that the two products sum over.
     depths: [usize; 2],
     /// The rows of both products, by query.
@@ -60,6 +61,8 @@ pub struct TensorCoreAttentionGradient {
     over_queries: Vec<Sum>,
     over_keys: Option<Sum>,
     n_stages: usize,
+    /// Whether one instruction adds four neighbours to memory.
+    adds_four: bool,
     /// Matrices that blocks work on at the same time.
     section: usize,
 }
@@ -109,9 +112,10 @@ impl TensorCoreAttentionGradient {
         let is_divided = 2 * batch * n.div_ceil(KEYS) >= device.n_processors;
         let fits =
             |depth: &usize| (1..=MOST_COLUMNS).contains(depth) && depth.is_multiple_of(COLUMNS_TOGETHER);
-        let has_shape = m > 0 && m.is_multiple_of(TILE) && depths.iter().all(fits);
+        let has_shape = m > 0 && depths.iter().all(fits);
         let has_checks = body.bodies().into_iter().any(FusedBody::has_checks);
-        if !device.has_warpgroup_products || !has_type || !is_divided || !has_shape || has_checks {
+        let cores = device.tensor_cores?;
+        if !has_type || !is_divided || !has_shape || has_checks {
             return None;
         }
         let of_queries = |source: &Source| MappedOperand::of(source, batch, m);
@@ -127,6 +131,7 @@ impl TensorCoreAttentionGradient {
             m,
             n,
             dtype,
+            cores,
             depths,
             rows,
             columns,
@@ -134,6 +139,7 @@ impl TensorCoreAttentionGradient {
             over_queries: vec![],
             over_keys: None,
             n_stages: 0,
+            adds_four: device.adds_four,
             section: 0,
         };
         for sum in &body.sums {
@@ -161,7 +167,9 @@ impl TensorCoreAttentionGradient {
     fn divided(self, device: &DeviceModel) -> Option<TensorCoreAttentionGradient> {
         let of_block: usize = [0, 1].iter().map(|&product| self.column_bytes(product)).sum();
         let of_stage: usize = [0, 1].iter().map(|&product| self.row_bytes(product)).sum();
-        let room = device.double_buffer_bytes.saturating_sub(BESIDE_RING + of_block + 2 * self.slope_bytes());
+        let room = device
+            .double_buffer_bytes
+            .saturating_sub(BESIDE_RING + of_block + self.n_slopes() * self.slope_bytes());
         let n_stages = (room / of_stage).min(MOST_STAGES);
         let depth = self.columns_of(0) + self.columns_of(1);
         let of_matrix = (self.m + self.n) * depth * self.dtype.size() + self.m * depth / 2 * 4;
@@ -175,7 +183,7 @@ impl TensorCoreAttentionGradient {
     }
 
     fn n_tiles(&self) -> usize {
-        self.m / TILE
+        self.m.div_ceil(TILE)
     }
 
     fn n_key_blocks(&self) -> usize {
@@ -184,7 +192,9 @@ impl TensorCoreAttentionGradient {
 
     /// Elements of the sums over keys in memory.
     fn n_sums_over_keys(&self) -> usize {
-        self.over_keys.as_ref().map_or(0, |sum| self.batch * self.m * self.columns_of(sum.product))
+        self.over_keys
+            .as_ref()
+            .map_or(0, |sum| self.batch * self.n_tiles() * TILE * self.columns_of(sum.product))
     }
 
     fn row_bytes(&self, product: usize) -> usize {
@@ -200,20 +210,49 @@ impl TensorCoreAttentionGradient {
         if self.over_keys.is_some() { KEYS * LINE_BYTES } else { 0 }
     }
 
+    /// Tiles of such values. With two, products of one run beside the lines that fill the other.
+    fn n_slopes(&self) -> usize {
+        if self.cores.is_asynchronous() { 2 } else { 1 }
+    }
+
     /// The product of keys and a tile of queries.
     fn of_points(&self) -> WarpgroupProduct {
-        WarpgroupProduct { columns: TILE, dtype: self.dtype, is_along: [true, true], from_registers: false }
+        WarpgroupProduct {
+            n_parts: 1,
+            columns: TILE,
+            dtype: self.dtype,
+            is_along: [true, true],
+            from_registers: false,
+        }
     }
 
     fn of_queries(&self, sum: &Sum) -> WarpgroupProduct {
         let columns = self.columns_of(sum.product);
-        WarpgroupProduct { columns, dtype: self.dtype, is_along: [true, false], from_registers: true }
+        WarpgroupProduct {
+            n_parts: 1,
+            columns,
+            dtype: self.dtype,
+            is_along: [true, false],
+            from_registers: true,
+        }
     }
 
     /// Each warpgroup has half of the columns of a sum over keys.
     fn of_keys(&self, sum: &Sum) -> WarpgroupProduct {
         let columns = self.columns_of(sum.product) / 2;
-        WarpgroupProduct { columns, dtype: self.dtype, is_along: [false, false], from_registers: false }
+        WarpgroupProduct {
+            n_parts: 1,
+            columns,
+            dtype: self.dtype,
+            is_along: [false, false],
+            from_registers: false,
+        }
+    }
+
+    /// Elements from thread to thread, and between the four sums of a thread that lie together. Single sums of neighbouring
+    /// threads are neighbours.
+    fn sum_strides(&self) -> [usize; 2] {
+        if self.adds_four { [4, 1] } else { [1, WARPGROUP] }
     }
 
     /// The end of `sum`, a sum over keys, which reads the sums as the threads have written them: by matrix, tile, eight
@@ -222,9 +261,26 @@ impl TensorCoreAttentionGradient {
         let end = &sum.end;
         let extents = [self.batch, self.n_tiles(), 4, 2, 8, end.domain.row / 8, 4, 2];
         let tile = (TILE * self.columns_of(sum.product)) as i64;
-        let strides = [tile * self.n_tiles() as i64, tile, 128, 2, 16, 512, 4, 1];
-        let load =
-            FusedOp::Load { operand: partial, access: Access::strided(&extents, &strides), index: None };
+        let [of_thread, of_sum] = self.sum_strides().map(|stride| stride as i64);
+        let strides = [
+            tile * self.n_tiles() as i64,
+            tile,
+            32 * of_thread,
+            2 * of_sum,
+            4 * of_thread,
+            512,
+            of_thread,
+            of_sum,
+        ];
+        let mut access = Access::strided(&extents, &strides);
+        if !self.m.is_multiple_of(TILE) {
+            // Each matrix has as many lines as its tiles.
+            let (columns, n_lines) = (end.domain.row, self.n_tiles() * TILE);
+            let strides = [n_lines * columns, columns, 1].map(|stride| stride as i64);
+            let padded = Access::strided(&[self.batch, self.m, columns], &strides);
+            access.levels.splice(..0, padded.levels);
+        }
+        let load = FusedOp::Load { operand: partial, access, index: None };
         let insts = end.insts.iter().map(|inst| match inst.op {
             FusedOp::Accumulator => FusedInst { op: load.clone(), dtype: DType::F32, class: Class::Element },
             _ => inst.clone(),
@@ -266,7 +322,12 @@ impl Schedule for TensorCoreAttentionGradient {
         products.extend(self.over_keys.iter().map(|sum| self.of_keys(sum)));
         products.sort_by_key(WarpgroupProduct::name);
         products.dedup();
-        Some(Frame { maps: columns.chain(rows).collect(), shared_bytes: self.shared_bytes(), products })
+        Some(Frame {
+            cores: self.cores,
+            maps: columns.chain(rows).collect(),
+            shared_bytes: self.shared_bytes(),
+            products,
+        })
     }
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {

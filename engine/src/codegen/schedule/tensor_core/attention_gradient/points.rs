@@ -42,11 +42,13 @@ pub struct Points {
     pub bounds: [Option<i64>; 2],
 }
 
-/// A point of a thread: its number among the thread's, the number of its query, and which of the two keys it has.
+/// A point of a thread: its number among the thread's, the number of its query among all, and which of its two keys and
+/// of its two neighbouring queries it has.
 struct Place {
     at: String,
     row: Variable,
     half: usize,
+    query: usize,
 }
 
 impl Points {
@@ -61,7 +63,9 @@ impl Points {
         let [all, of_matrix] = n_queries;
         let bounds = [visible.first, visible.end];
         let period = if bounds == [None; 2] { of_matrix } else { visible.period.min(all) };
-        let is_periodic = of_matrix.is_multiple_of(period) && period.is_multiple_of(TILE);
+        // The last tile of a matrix may have fewer queries, but not that of an earlier period.
+        let is_periodic =
+            period == of_matrix || of_matrix.is_multiple_of(period) && period.is_multiple_of(TILE);
         let is_second = depends(body, |op| *op == FusedOp::SecondAccumulator);
         let values: Vec<(Reg, usize)> = values
             .iter()
@@ -146,7 +150,7 @@ impl Points {
             let (row, mut registers) = self.query(form, code, body, i);
             body.run(code, others.iter().copied(), row, &mut registers)?;
             for half in 0..2 {
-                let place = Place { at: format!("4 * j + {}", 2 * half + i), row, half };
+                let place = Place { at: format!("4 * j + {}", 2 * half + i), row, half, query: i };
                 let mut own = registers.clone();
                 self.give(code, body.body, phase, &place, &mut own);
                 self.at_key(form, code, body, &place, (&elements, &wanted), own)?;
@@ -180,21 +184,26 @@ impl Points {
         }
     }
 
-    /// The wanted values at a point; 0 where there is no key.
+    /// The wanted values at a point; 0 where there is no key or no query.
     fn at_key(
         &self,
         form: &Extents,
         code: &mut Code,
         body: &BodyCode,
-        Place { at, row, half }: &Place,
+        Place { at, row, half, query }: &Place,
         (elements, wanted): (&[Reg], &[Reg]),
         mut registers: Registers,
     ) -> Result<(), CodegenError> {
         let key = format!("own_key + {}", 8 * half);
-        let is_ragged = !form.n.is_multiple_of(KEYS);
+        let outside = [
+            (!form.n.is_multiple_of(KEYS)).then(|| format!("{key} >= {}", form.n)),
+            form.has_ragged_queries().then(|| format!("{} >= {}", query_text(*query), form.m)),
+        ];
+        let outside: Vec<String> = outside.into_iter().flatten().collect();
+        let is_ragged = !outside.is_empty();
         if is_ragged {
             let zeros: Vec<String> = wanted.iter().map(|reg| format!("value_{reg}[{at}] = ")).collect();
-            code.line(format_args!("if ({key} >= {}) {}0.0f; else {{", form.n, zeros.concat()));
+            code.line(format_args!("if ({}) {}0.0f; else {{", outside.join(" || "), zeros.concat()));
         }
         let key = code.expression(code.index, key);
         let place = point(code, form.n, [*row, key]);
@@ -210,16 +219,32 @@ impl Points {
         Ok(())
     }
 
-    /// The number of a query among those of all matrices, and registers that know nothing yet.
+    /// The number of a query among those of all matrices, and registers that know nothing yet. Queries past the last read the
+    /// values of the last.
     fn query(&self, form: &Extents, code: &mut Code, body: &BodyCode, i: usize) -> (Variable, Registers) {
-        let in_matrix =
-            code.expression(code.index, format_args!("tile * {TILE} + 8 * j + threadIdx.x % 4 * 2 + {i}"));
+        let mut query = query_text(i);
+        if form.has_ragged_queries() {
+            query = format!("min({query}, {}u)", form.m - 1);
+        }
+        let in_matrix = code.expression(code.index, query);
         let matrix = code.expression(code.index, "z");
         let start = code.scaled(matrix, form.m as i64);
         let row = code.add_at(start, in_matrix);
         code.note_place(row, form.m, matrix, in_matrix);
         (row, vec![None; body.body.insts.len()])
     }
+}
+
+impl Extents {
+    /// Whether the last tile has queries that do not exist.
+    fn has_ragged_queries(&self) -> bool {
+        !self.m.is_multiple_of(TILE)
+    }
+}
+
+/// The number in its matrix of one of two neighbouring queries of a thread.
+fn query_text(i: usize) -> String {
+    format!("tile * {TILE} + 8 * j + threadIdx.x % 4 * 2 + {i}")
 }
 
 /// By register: whether it depends on an operation of a kind.
