@@ -70,6 +70,7 @@ fn the_stub_stands_in_for_cuda() {
         "driver supports CUDA: 13.0\n",
         "NVRTC: 12.8\n",
         "cuBLASLt: 13.0.2\n",
+        "kernels on tensor cores: of warpgroups (wgmma)\n",
         "headers of the toolkit: ",
         "free memory: 5 MiB\n",
     ];
@@ -165,6 +166,26 @@ fn a_gpu_newer_than_the_compiler_runs_ptx_for_the_newest_known_one() {
     let list = Ended::from(list.output().unwrap());
     let said = "NVRTC: 12.8, which does not know this GPU: it compiles for 12.0, and the driver from there\n";
     assert!(list.results.contains(said), "{}", list.results);
+}
+
+/// The variable limits the targets of the compiler, as an older one would.
+#[test]
+fn kernels_of_an_older_gpu_run_on_a_newer_one() {
+    let Some(stub) = stub(&ALL) else { return };
+    let listed = |capability: &str| {
+        let desk = Desk::new();
+        let mut list = desk.command(&["devices"]);
+        list.env("LD_LIBRARY_PATH", stub.path()).envs(without_vulkan());
+        Ended::from(list.env("ENGINE_CUDA_CAPABILITY", capability).output().unwrap()).results
+    };
+    let older = listed("8.0");
+    let said =
+        "NVRTC: 12.8, as ENGINE_CUDA_CAPABILITY asks: it compiles for 7.5, and the driver from there\n";
+    assert!(older.contains(said), "{older}");
+    assert!(older.contains("kernels on tensor cores: none, they need compute capability 8.0\n"), "{older}");
+    let wrong = listed("ampere");
+    let said = "ENGINE_CUDA_CAPABILITY is `ampere`, and a compute capability such as 8.0 is expected";
+    assert!(wrong.contains(said), "{wrong}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Compiler {
             )));
         }
         let mut capabilities = known_capabilities();
-        capabilities.retain(|&older| known == Known::All || older < capability);
+        capabilities.retain(|&architecture| known.allows(architecture, capability));
         let architecture = Architecture::of(capability, &capabilities, version)?;
         Ok(Compiler { version, architecture, disk: DiskCache::from_env("cuda", "cubin") })
     }

@@ -76,12 +76,13 @@ pub fn compiler_report(text: &str, architecture: &str, toolkit: &Path) -> Result
 pub type CudaDevice = GpuDevice<Context>;
 
 impl CudaDevice {
-    /// Opens the GPU of this number.
+    /// Opens the GPU of this number. With `ENGINE_CUDA_CAPABILITY=8.0`, kernels are those of a GPU of that compute capability,
+    /// and the driver compiles their PTX.
     ///
     /// # Errors
     /// If the driver, the GPU, NVRTC or cuBLASLt is missing, or their versions do not fit. The message names the cause.
     pub fn new(ordinal: usize) -> Result<CudaDevice, DeviceError> {
-        Ok(GpuDevice { gpu: Context::new(ordinal, Known::All)? })
+        Ok(GpuDevice { gpu: Context::new(ordinal, Known::from_env()?)? })
     }
 
     /// Opens the GPU of this number as if it were newer than NVRTC. NVRTC then compiles to PTX for the newest older

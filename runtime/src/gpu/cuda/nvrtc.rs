@@ -21,6 +21,40 @@ pub enum Known {
     All,
     /// Only those older than the GPU's own, as with an older NVRTC.
     Older,
+    /// Those up to a compute capability.
+    UpTo((i32, i32)),
+}
+
+/// The variable that names the latest compute capability to compile for, such as `8.0`.
+const CAPABILITY: &str = "ENGINE_CUDA_CAPABILITY";
+
+impl Known {
+    /// Those that the environment allows: up to `ENGINE_CUDA_CAPABILITY`, or else all.
+    ///
+    /// # Errors
+    /// If the variable holds no compute capability.
+    pub fn from_env() -> Result<Known, DeviceError> {
+        let Some(text) = std::env::var_os(CAPABILITY).filter(|text| !text.is_empty()) else {
+            return Ok(Known::All);
+        };
+        let text = text.to_string_lossy();
+        let numbers = text.split_once('.').map(|(major, minor)| (major.parse(), minor.parse()));
+        match numbers {
+            Some((Ok(major), Ok(minor))) => Ok(Known::UpTo((major, minor))),
+            _ => Err(DeviceError::Failed(format!(
+                "{CAPABILITY} is `{text}`, and a compute capability such as 8.0 is expected"
+            ))),
+        }
+    }
+
+    /// Whether an architecture may be used for a GPU.
+    pub fn allows(self, architecture: (i32, i32), gpu: (i32, i32)) -> bool {
+        match self {
+            Known::All => true,
+            Known::Older => architecture < gpu,
+            Known::UpTo(most) => architecture <= most,
+        }
+    }
 }
 
 /// Without FMA contraction, results equal those of other devices. Most kernels are memory-bound, so this costs no time.
