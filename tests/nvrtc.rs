@@ -194,7 +194,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Bytes that a thread may spill: none, but for gradients of attention on warps, whose threads have 168 registers.
+/// Bytes that a thread may spill: none, except for gradients of attention on warps, whose threads have 168 registers.
 fn most_spilled(name: &str) -> usize {
     if name.ends_with("attention_gradient for sm_80") { 100 } else { 0 }
 }
