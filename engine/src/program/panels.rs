@@ -203,6 +203,10 @@ fn product<T: Tuner>(
     tuner: &T,
 ) -> Result<Option<Product>, Refusal<T::Error>> {
     if site.device.library.is_none() {
+        // A panel starts behind the first byte of its matrices.
+        if [body.lhs.batch, body.lhs.row, body.rhs.batch, body.rhs.col].iter().any(|&stride| stride < 0) {
+            return Ok(None);
+        }
         let kernel = KernelSpec::panel_product(site.kernel, body, shape, site.device);
         return Ok(Some(Product::Kernel(Arc::new(kernel.on(site.device)))));
     }

@@ -39,8 +39,8 @@ pub fn launches(
 
 /// The product with its epilogue as one launch, without side sums.
 fn own_product(kernel: &Kernel, body: &MatmulBody, device: DeviceModel) -> KernelSpec {
-    if let Some(split) = split_k::splits(body, device).first()
-        && let Some(fused) = split_k::launches(kernel, body, *split, device).pop()
+    if let Some(split) = split_k::whole(body, device)
+        && let Some(fused) = split_k::launches(kernel, body, split, device).pop()
     {
         return fused;
     }

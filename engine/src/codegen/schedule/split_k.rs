@@ -49,6 +49,16 @@ const MOST_PART_ELEMENTS: usize = 1 << 24;
 
 /// The candidate splits of a blocked matmul, the most promising first; none if another schedule is faster.
 pub fn splits(body: &MatmulBody, device: DeviceModel) -> Vec<SplitK> {
+    splits_in(body, device, &allowed_parts(body, device))
+}
+
+/// The most promising tiles of a blocked matmul that is one launch.
+pub fn whole(body: &MatmulBody, device: DeviceModel) -> Option<SplitK> {
+    splits_in(body, device, &[1]).first().copied()
+}
+
+/// The candidates with these numbers of parts, in rising order.
+fn splits_in(body: &MatmulBody, device: DeviceModel, parts: &[usize]) -> Vec<SplitK> {
     let &MatmulBody { batch, m, n, k, dtype, .. } = body;
     let shortest = if device.library.is_some() { DEPTH } else { DEPTH / 2 };
     if k < shortest || m.min(n) < SIDE / 2 {
@@ -57,7 +67,6 @@ pub fn splits(body: &MatmulBody, device: DeviceModel) -> Vec<SplitK> {
     // A thread cannot hold eight by eight accumulators of 64 bits in registers.
     let widest = if dtype.accumulator().size() > 4 { MOST_EACH / 2 } else { MOST_EACH };
     let n_tiles = |[rows, columns]: [usize; 2]| m.div_ceil(SIDE * rows) * n.div_ceil(SIDE * columns) * batch;
-    let parts = allowed_parts(body, device);
     let mut splits = vec![];
     // Tiles larger than the result would waste threads.
     let needed = [m, n].map(|extent| extent.div_ceil(SIDE).next_power_of_two());
