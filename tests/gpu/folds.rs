@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kernels::called;
-use crate::products::{choosing, tiles};
+use crate::products::on_tensor_cores;
 
 /// Whole numbers are exact in all types, so the results are those of the CPU, ties included.
 fn case(dtype: DType, [m, n, k]: [usize; 3], fold: impl FnOnce(&mut Builder, Value) -> Value) -> Case {
@@ -25,10 +25,7 @@ fn case(dtype: DType, [m, n, k]: [usize; 3], fold: impl FnOnce(&mut Builder, Val
 }
 
 fn check(case: &Case) {
-    for tile in tiles() {
-        let Some(gpu) = choosing(case, &format!("tensor cores {tile}")) else { continue };
-        case.check_within([&gpu].into_iter(), &[Closeness(0.0)]);
-    }
+    case.check_within(on_tensor_cores(case).iter(), &[Closeness(0.0)]);
 }
 
 /// Many rows, pieces of the columns, and rows too long to stay in shared memory.
