@@ -405,10 +405,11 @@ fn reads_own_elements(kernel: &Kernel, value: Value, written: Value) -> bool {
         }
         _ => return false,
     };
+    let is_single = kernel.operands[operand].ty.numel() == 1;
     !decides(body, operand)
         && body.insts.iter().all(|inst| match &inst.op {
             FusedOp::Load { operand: o, access, index } if *o == operand => {
-                index.is_none() && is_own(body, inst.class, access)
+                index.is_none() && is_own(body, inst.class, access, is_single)
             }
             _ => true,
         })
@@ -444,15 +445,16 @@ fn loads(body: &FusedBody, operand: usize) -> bool {
 }
 
 /// Whether a load reads each point's own element before any other point can write it. This holds for the points of a
-/// map, and for the row of a kernel with a single row. A row kernel may read its elements again after a store.
-fn is_own(body: &FusedBody, class: Class, access: &Access) -> bool {
+/// map, and for the row of a kernel with a single row, if it is the `is_single` element of its tensor. A row kernel may
+/// read its elements again after a store.
+fn is_own(body: &FusedBody, class: Class, access: &Access, is_single: bool) -> bool {
     let n_rows = body.domain.points(Class::Row);
     match class {
         Class::Element => {
             let has_rows = body.insts.iter().any(|inst| inst.class == Class::Row);
             !has_rows && access.is_identity(body.domain.points(Class::Element))
         }
-        Class::Row | Class::Uniform => n_rows == 1 && access.is_uniform(),
+        Class::Row | Class::Uniform => n_rows == 1 && is_single && access.is_uniform(),
     }
 }
 

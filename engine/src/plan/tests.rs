@@ -251,6 +251,25 @@ fn a_segment_does_not_overwrite_the_operand_of_another() {
     assert_ne!(buffer(first), buffer(sums));
 }
 
+/// All points read the first sum, and one of them would write over it.
+#[test]
+fn an_element_that_all_points_read_is_not_overwritten() {
+    let registry = Registry::new();
+    let mut b = Builder::new(Graph::new("first"), &registry);
+    let ty = Type::new(DType::F32, &[300]);
+    let x = b.input("x", InputKind::Data, ty.clone());
+    let sums = b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 0 }, vec![x], ty);
+    let first = b.slice(sums, &[0], &[1], &[1]);
+    let first = b.broadcast_axes(first, &[0], &b.ty(x).shape.clone());
+    let y = b.sub(x, first);
+    b.graph.outputs = vec![("y".into(), y)];
+    let plan = plan(&b.graph, fuse(&b.graph, true).kernels, 1);
+    let launch = plan.launches.last().unwrap();
+    let operands = plan.kernels[launch.kernel].operands.iter().zip(&launch.buffers);
+    let buffers: HashSet<usize> = operands.map(|(_, &buffer)| buffer).collect();
+    assert_eq!(buffers.len(), 3, "x, sums and y: {plan}");
+}
+
 /// The threads of a row's block check an index, so the row's result does not take its place.
 #[test]
 fn a_checked_index_is_not_overwritten_by_its_row() {
