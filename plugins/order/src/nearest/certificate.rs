@@ -92,6 +92,14 @@ pub fn rounded(b: &mut Builder, x: Value, norms: Value, halves: DType) -> (Value
 
 /// Squares of such numbers may vanish.
 const TINY: f64 = 1e-30;
+/// Of vectors with lesser squared norms, products may lose digits: their errors are not relative to lengths.
+const SHORT: f64 = 1e-24;
+
+/// `1 / √x` of squared norms, 0 of 0, and ∞ of short vectors.
+fn inverses_of_long(b: &mut Builder, squares: Value) -> Value {
+    let inverse = inverses(b, squares);
+    b.map(&[squares, inverse], |v| E::select(v[0].gt(0.0) & v[0].lt(SHORT), f64::INFINITY, v[1]))
+}
 
 impl Errors {
     /// Scores `[m, n]` of queries and rows by their products, less the errors of these. Less is nearer; what does not
@@ -112,12 +120,16 @@ impl Errors {
                 b.map(&[products, kept], |v| v[1] - 2.0 * v[0])
             }
             Metric::Inner => {
-                let errors = b.map(&[norms, self.product], |v| v[0].sqrt() * (v[1] + 3.0 * self.sum));
+                let errors =
+                    b.map(&[norms, self.product], |v| (v[0] + SHORT).sqrt() * (v[1] + 3.0 * self.sum));
                 b.map(&[products, errors], |v| -(v[0] + v[1]))
             }
             Metric::Cosine => {
-                let inverse = inverses(b, norms);
-                b.map(&[products, inverse], |v| -(v[0] * v[1]))
+                let inverse = inverses_of_long(b, norms);
+                // Nothing is known of the angles of short rows.
+                b.map(&[products, inverse], |v| {
+                    E::select(v[1].lt(f64::INFINITY), -(v[0] * v[1]), f64::NEG_INFINITY)
+                })
             }
         }
     }
@@ -143,12 +155,18 @@ impl Errors {
                 });
                 [b.full_like(norms, slack), offset]
             }
-            Metric::Inner => [b.map(&[norms], |v| v[0].sqrt()), b.full_like(norms, -TINY)],
+            // Bounds of short queries prove nothing.
+            Metric::Inner => {
+                let offset = b.map(&[norms], |v| E::select(v[0].lt(SHORT), f64::NEG_INFINITY, -TINY));
+                [b.map(&[norms], |v| v[0].sqrt()), offset]
+            }
             Metric::Cosine => {
-                let inverse = inverses(b, norms);
-                let slope = b.map(&[inverse], |v| v[0] * slack);
-                let product = b.broadcast_like(self.product, norms);
-                let offset = b.map(&[product], |v| (1.0 - (v[0] + 4.0 * sum)) * slack);
+                let inverse = inverses_of_long(b, norms);
+                let slope = b.map(&[inverse], |v| E::select(v[0].lt(f64::INFINITY), v[0] * slack, 0.0));
+                let offset = b.map(&[self.product, inverse], |v| {
+                    let kept = (1.0 - (v[0] + 4.0 * sum)) * slack;
+                    E::select(v[1].lt(f64::INFINITY), kept, f64::NEG_INFINITY)
+                });
                 [slope, offset]
             }
         }
