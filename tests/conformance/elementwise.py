@@ -527,4 +527,24 @@ for kind in ("i8", "i16", "u8", "u16"):
         )
         more(NAMES.get(function, function), made)
 
+
+def ends_of(kind, bits):
+    """Numbers at the ends of a type, up to those that a file holds exactly. NumPy counts bits of the absolute value."""
+    signed = kind[0] == "i"
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    low, high = max(low, -(2**53)), min(high, 2**53)
+    numbers = [low, low + 1, 0, 1, 12, 100, high // 2, high - 1, high]
+    counted = wrapping(numpy.bitwise_count, f"uint{bits}")
+    return case(f"ends of {kind}", ("T", torch.tensor(numbers)), types=[kind], grad=False, reference=counted)
+
+
+op(
+    "popcount",
+    "numpy.bitwise_count",
+    wrapping(numpy.bitwise_count, "uint64"),
+    case("positive integers", ("T", torch.tensor([[0, 1, 2], [7, 100, 127]])), types=INTS, grad=False),
+    case("zero-sized axis", ints(0, 3), types=INTS, grad=False),
+    *[ends_of(kind, int(kind[1:])) for kind in INTS],
+)
+
 write(__file__)

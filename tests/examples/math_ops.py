@@ -166,6 +166,13 @@ def special_functions():
     wide = ("i64", [3, -5, 9, -9])
     case("as wide as the type", "left_shift(a, b)", [wide, ("i64", [40, 2, 64, -1])], torch.bitwise_left_shift)
     case("as wide as the type", "right_shift(a, b)", [wide, ("i64", [1, 1, 64, 64])], torch.bitwise_right_shift)
+    for dtype, bits in (("u8", 8), ("i32", 32), ("i64", 64)):
+        low, high = (0, 2**bits - 1) if dtype == "u8" else (-2**(bits - 1), 2**(bits - 1) - 1)
+        if bits == 64:  # Longer numbers are rounded in the file.
+            low, high = -2**53, 2**53
+        numbers = [low, low + 1, 0, 1, 12, 100, high // 2, high - 1, high]
+        ones = torch.tensor([(n % 2**bits).bit_count() for n in numbers], dtype=TORCH[dtype])
+        case(f"of {dtype}", "popcount(a)", [(dtype, numbers)], lambda _, ones=ones: ones)
     case("a mask for each column", "masked_fill(a, b, value=-inf)",
          [("f32", [[1.5, nan], [0.5, 3.0]]), ("bool", [True, False])], lambda x, m: x.masked_fill(m, -inf))
     case("of integers", "masked_fill(a, b, value=7)", [("i32", [1, 2]), ("bool", [True, False])],

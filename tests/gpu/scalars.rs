@@ -67,6 +67,7 @@ fn primitives(b: &mut Builder, dtype: DType, [x, y, divisor]: [Value; 3]) -> Vec
     for &op in Unary::ALL {
         let takes = match op {
             Unary::Not => !dtype.is_float(),
+            Unary::Popcount => dtype.is_int(),
             Unary::Neg | Unary::Abs | Unary::Sign => !is_bool,
             Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => !is_bool,
             _ => dtype.is_float(),

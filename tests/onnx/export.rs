@@ -127,6 +127,8 @@ fn examples_of_ops_compute_the_same_results() {
         calls `small_cholesky`, which has no counterpart in ONNX: cholesky, qr, small_cholesky
         calls `small_triangular`, which has no counterpart in ONNX: small_triangular, solve_triangular
         calls `topk_rows`, which has no counterpart in ONNX: topk_rows
+        computes `popcount` of i32, which ONNX lacks: popcount
+        computes `popcount` of u8, which ONNX lacks: popcount
         computes `shl` of i32, which ONNX lacks: left_shift
         computes `shr` of i32, which ONNX lacks: right_shift
         draws random bits, which ONNX cannot repeat: normal, sample_gumbel, uniform

@@ -263,6 +263,7 @@ fn unary_vjp(op: Unary, x: E, y: E, g: E) -> Option<E> {
         | Unary::Trunc
         | Unary::Round
         | Unary::Not
+        | Unary::Popcount
         | Unary::IsNan => {
             return None;
         }
@@ -339,7 +340,8 @@ macro_rules! unary_methods {
 }
 unary_methods! {
     abs Abs, sign Sign, exp Exp, expm1 Expm1, log Log, log1p Log1p, sqrt Sqrt, rsqrt Rsqrt, recip Recip, sin Sin,
-    cos Cos, tanh Tanh, erf Erf, floor Floor, ceil Ceil, trunc Trunc, round Round, is_nan IsNan,
+    cos Cos, tanh Tanh, erf Erf, floor Floor, ceil Ceil, trunc Trunc, round Round,
+    popcount Popcount, is_nan IsNan,
 }
 
 macro_rules! binary_methods {

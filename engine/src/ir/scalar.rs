@@ -63,6 +63,8 @@ named_ops! {
         Round = "round",
         /// Logical not of a bool, bitwise not of an integer.
         Not = "not",
+        /// The number of bits of an integer that are 1.
+        Popcount = "popcount",
         /// Whether x is NaN.
         IsNan = "is_nan",
     }
@@ -210,6 +212,7 @@ impl Scalar {
                     | Unary::Trunc
                     | Unary::Round
                     | Unary::Not
+                    | Unary::Popcount
                     | Unary::IsNan
             ),
             Scalar::Binary(op) => matches!(

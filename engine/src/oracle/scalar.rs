@@ -80,7 +80,7 @@ fn unary_float(op: Unary, x: f64) -> f64 {
         Unary::Ceil => x.ceil(),
         Unary::Trunc => x.trunc(),
         Unary::Round => x.round_ties_even(),
-        Unary::Not | Unary::IsNan => crate::bug!("`{}` does not yield floats", op.name()),
+        Unary::Not | Unary::Popcount | Unary::IsNan => crate::bug!("`{}` does not yield floats", op.name()),
     }
 }
 
@@ -91,6 +91,8 @@ fn unary_int(op: Unary, x: i64, dtype: DType) -> i64 {
         Unary::Sign => x.signum(),
         Unary::Not if dtype == DType::Bool => 1 - x,
         Unary::Not => !x,
+        // The sign of a negative number fills all 64 bits.
+        Unary::Popcount => i64::from((x << (64 - 8 * dtype.size())).count_ones()),
         Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => x,
         other => crate::bug!("`{}` does not take integers", other.name()),
     }

@@ -25,11 +25,11 @@ impl Making<'_, '_> {
         self.writer.constant(Known { dtype: self.dtype, dims: vec![], elements: vec![number] })
     }
 
-    fn unary(&mut self, op: Unary, x: &str) -> String {
+    fn unary(&mut self, op: Unary, x: &str) -> Option<String> {
         let is_bool = self.dtype == DType::Bool;
         let name = match op {
             Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc if self.dtype.is_int() => {
-                return x.to_owned();
+                return Some(x.to_owned());
             }
             Unary::Neg => "Neg",
             Unary::Abs => "Abs",
@@ -55,17 +55,18 @@ impl Making<'_, '_> {
             Unary::IsNan => "IsNaN",
             Unary::Rsqrt => {
                 let root = self.of("Sqrt", &[x]);
-                return self.of("Reciprocal", &[&root]);
+                return Some(self.of("Reciprocal", &[&root]));
             }
             Unary::Trunc => {
                 let (sign, size) = (self.of("Sign", &[x]), self.of("Abs", &[x]));
                 let whole = self.of("Floor", &[&size]);
-                return self.of("Mul", &[&sign, &whole]);
+                return Some(self.of("Mul", &[&sign, &whole]));
             }
-            Unary::Expm1 => return self.expm1(x),
-            Unary::Log1p => return self.log1p(x),
+            Unary::Expm1 => return Some(self.expm1(x)),
+            Unary::Log1p => return Some(self.log1p(x)),
+            Unary::Popcount => return None,
         };
-        self.of(name, &[x])
+        Some(self.of(name, &[x]))
     }
 
     /// eˣ - 1. Near 0, it is 2t / (1 - t) with t = tanh(x / 2).
@@ -173,7 +174,7 @@ pub(super) fn scalar(
     let dtype = node.inputs.last().map_or(node.outputs[0].ty.dtype, |&input| writer.ty(input).dtype);
     let mut making = Making { writer, value, dtype };
     let made = match (op, &names[..]) {
-        (Scalar::Unary(op), [x]) => Some(making.unary(*op, x)),
+        (Scalar::Unary(op), [x]) => making.unary(*op, x),
         (Scalar::Binary(op), [a, b]) => making.binary(*op, a, b),
         (Scalar::Select, [c, a, b]) => Some(making.select([c, a, b])),
         (Scalar::MulAdd, [a, b, c]) => {

@@ -20,6 +20,19 @@ pub fn within_type(code: &mut Code, dtype: DType, x: Variable) -> Variable {
     code.bit(Bitwise::BitwiseAnd, x, mask)
 }
 
+/// The number of bits that are 1, word by word: WGSL counts those of 32 bits alone.
+pub fn popcount(code: &mut Code, dtype: DType, x: Variable) -> Variable {
+    let mut words = code.words_of(x);
+    if dtype.size() < 4 {
+        // The sign of a small integer fills its register.
+        let mask = code.int(U32, (1 << (8 * dtype.size())) - 1);
+        words[0] = code.bit(Bitwise::BitwiseAnd, words[0], mask);
+    }
+    let counts = words.map(|word| code.count_ones(word));
+    let count = code.bin(Arithmetic::Add, counts[0], counts[1]);
+    code.cast(x.elem_type(), count)
+}
+
 /// The remainder of a/b for signed integers, with the sign of a. SPIR-V's remainder is undefined for negative
 /// numbers: NVIDIA's driver gives 1 for -1 % -2. Its division is defined.
 pub fn remainder(code: &mut Code, a: Variable, b: Variable) -> Variable {

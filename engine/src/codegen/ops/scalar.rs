@@ -52,6 +52,7 @@ pub fn scalar(
     to: DType,
 ) -> Result<Variable, CodegenError> {
     let value = match (scalar, args) {
+        (Scalar::Unary(Unary::Popcount), &[x]) if from.is_int() => integers::popcount(code, from, x),
         (Scalar::Unary(op), &[x]) => unary(code, *op, x)?,
         (Scalar::Binary(op), &[a, b]) => binary(code, *op, a, b)?,
         (Scalar::Select, &[cond, a, b]) => code.select(cond, a, b),
@@ -104,7 +105,7 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenErr
         Unary::Trunc => code.un(Arithmetic::Trunc, x),
         Unary::Round if elem == F64 && !code.device.has_exact_functions => doubles::round(code, x),
         Unary::Round => code.un(Arithmetic::Round, x),
-        Unary::Not => return Err(unsupported(op.name(), x)),
+        Unary::Not | Unary::Popcount => return Err(unsupported(op.name(), x)),
     })
 }
 

@@ -120,6 +120,25 @@ fn bytes_wrap_around_in_words() {
 type Whole = fn(i64) -> i64;
 
 #[test]
+fn bits_that_are_1_are_counted_in_every_type_of_integers() {
+    let ints: Vec<DType> = DType::ALL.into_iter().filter(|dtype| dtype.is_int()).collect();
+    for (dtype, device) in ints.into_iter().flat_map(|dtype| [(dtype, POOR), (dtype, DeviceModel::H200)]) {
+        if dtype.size() == 8 && !device.has_i64 {
+            continue;
+        }
+        let (low, high) = dtype.int_range().unwrap();
+        let numbers = [low, low + 1, 0, 1, 12, 100, high / 2, high - 1, high];
+        let bits = |n: i64| n.to_le_bytes()[..dtype.size()].to_vec();
+        let kernel = map_of(dtype, numbers.len(), |s, x| s.scalar(Scalar::Unary(Unary::Popcount), &[x]));
+        let given = numbers.into_iter().flat_map(bits).collect();
+        let Some(buffers) = on_host::run_on(&kernel, device, &[given], 0) else { return };
+        let count = |n: i64| bits(n).iter().map(|byte| byte.count_ones()).sum::<u32>();
+        let expected: Vec<u8> = numbers.into_iter().flat_map(|n| bits(count(n).into())).collect();
+        assert_eq!(buffers[1], expected, "{dtype}");
+    }
+}
+
+#[test]
 fn small_integers_wrap_around_in_registers_of_32_bits() {
     let types: [(DType, Whole); 4] = [
         (DType::U8, |x| i64::from(x as u8)),

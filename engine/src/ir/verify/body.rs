@@ -56,6 +56,7 @@ pub(super) fn check_scalar_dtypes(scalar: &Scalar, dtypes: &[DType]) -> Check {
 fn unary_takes(op: Unary, dtype: DType) -> bool {
     match op {
         Unary::Not => !dtype.is_float(),
+        Unary::Popcount => dtype.is_int(),
         Unary::Neg | Unary::Abs | Unary::Sign => dtype != DType::Bool,
         Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => dtype != DType::Bool,
         _ => dtype.is_float(),

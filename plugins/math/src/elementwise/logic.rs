@@ -1,7 +1,7 @@
 //! Logic of truth values and of the bits of integers.
 
 use crate::takes;
-use engine_core::ir::E;
+use engine_core::ir::{DType, E};
 use engine_core::op::OpForm;
 
 const NO_DERIVATIVE: &str = "truth values and integers have no derivative";
@@ -27,6 +27,24 @@ pub fn not() -> OpForm {
         .no_grad(NO_DERIVATIVE)
         .example("of truth values", "not(a)", &[("bool[2]", &[0., 1.])], &[("bool[2]", &[1., 0.])])
         .example("of the bits of integers", "not(a)", &[("i32[2]", &[0., 12.])], &[("i32[2]", &[-1., -13.])])
+}
+
+/// The number of bits that are 1, those of two's complement for negative numbers: -1 has all bits of its type.
+pub fn popcount() -> OpForm {
+    OpForm::unary("popcount", "Counts the bits of integers that are 1.", DType::is_int, E::popcount)
+        .no_grad(NO_DERIVATIVE)
+        .example(
+            "of signed integers",
+            "popcount(a)",
+            &[("i32[5]", &[0., 12., -1., 2147483647., -2147483648.])],
+            &[("i32[5]", &[0., 2., 32., 31., 1.])],
+        )
+        .example(
+            "of bytes",
+            "popcount(a)",
+            &[("u8[4]", &[0., 1., 200., 255.])],
+            &[("u8[4]", &[0., 1., 3., 8.])],
+        )
 }
 
 /// `truth` holds the results for all four pairs of truth values, and `bits` the result for 12 and 10.

@@ -85,7 +85,7 @@ fn of_analysis() -> [OpForm; 26] {
 }
 
 /// Rounding, conversion, logic and choice.
-fn others() -> [OpForm; 29] {
+fn others() -> [OpForm; 30] {
     [
         rounding::floor(),
         rounding::ceil(),
@@ -105,6 +105,7 @@ fn others() -> [OpForm; 29] {
         logic::or(),
         logic::xor(),
         logic::not(),
+        logic::popcount(),
         shifts::left_shift(),
         shifts::right_shift(),
         blend::addcmul(),

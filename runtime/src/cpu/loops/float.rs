@@ -32,7 +32,7 @@ impl Element for f32 {
             Unary::Trunc => map!(x, out, v => v.trunc()),
             Unary::Round => map!(x, out, v => v.round_ties_even()),
             Unary::Recip => map_with_prefetch!(x, out, ahead, v => 1.0 / v),
-            Unary::Not | Unary::IsNan => undefined(op, "floats"),
+            Unary::Not | Unary::Popcount | Unary::IsNan => undefined(op, "floats"),
         }
     }
 
@@ -136,7 +136,7 @@ impl Element for f64 {
             Unary::Trunc => map!(x, out, v => v.trunc()),
             Unary::Round => map!(x, out, v => v.round_ties_even()),
             Unary::Recip => map!(x, out, v => 1.0 / v),
-            Unary::Not | Unary::IsNan => undefined(op, "floats"),
+            Unary::Not | Unary::Popcount | Unary::IsNan => undefined(op, "floats"),
         }
     }
 

@@ -17,6 +17,7 @@ macro_rules! integer_element {
                     Unary::Sign => map!(x, out, v => $sign(v)),
                     Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => out.copy_from_slice(x),
                     Unary::Not => map!(x, out, v => !v),
+                    Unary::Popcount => map!(x, out, v => v.count_ones() as $type),
                     other => undefined(other, "integers"),
                 }
             }

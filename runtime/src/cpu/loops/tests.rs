@@ -158,6 +158,8 @@ fn integer_arithmetic_wraps_and_truncates() {
     assert_eq!(of_binary(Binary::Xor, &[6u8, 1], &[3, 1]), [5, 0]);
     assert_eq!(of_unary(Unary::Sign, &[-9i64, 0, 4]), [-1, 0, 1]);
     assert_eq!(of_unary(Unary::Not, &[0u32, 1]), [u32::MAX, u32::MAX - 1]);
+    assert_eq!(of_unary(Unary::Popcount, &[0i8, -1, i8::MIN, i8::MAX]), [0, 8, 1, 7]);
+    assert_eq!(of_unary(Unary::Popcount, &[0i64, -1, i64::MIN, i64::MAX, 1 << 40]), [0, 64, 1, 63, 1]);
 }
 
 #[test]

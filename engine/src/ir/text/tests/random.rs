@@ -462,7 +462,7 @@ fn unaries(dtype: DType) -> &'static [Unary] {
     match dtype {
         DType::Bool => &[Unary::Not, Unary::IsNan],
         dtype if dtype.is_float() => &[Unary::Neg, Unary::Neg, Unary::Exp, Unary::Erf, Unary::Sqrt],
-        _ => &[Unary::Neg, Unary::Not, Unary::Abs],
+        _ => &[Unary::Neg, Unary::Not, Unary::Abs, Unary::Popcount],
     }
 }
 
