@@ -8,8 +8,12 @@ use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue, che
 
 /// The base with updates combined at indices along an axis, with indices as in [`crate::scatter_add`], one for an update:
 /// `y[…, idx[…, i, …], …]` is the sum, mean, product, largest or smallest of the base there and its updates. With
-/// `include_self=false`, the base counts only where there is no update. NaN wins over numbers. Gradients of extremes are
-/// split evenly over ties. Of m updates along the axis, products take ⌈log₂ m⌉ passes.
+/// `include_self=false`, the base counts only where there is no update. Of m updates along the axis, products take
+/// ⌈log₂ m⌉ passes.
+///
+/// Extremes have the same bits on every device. NaN wins over numbers. Zeros of both signs are equal: the base keeps its
+/// sign, and otherwise the last update has it. Gradients of extremes are split evenly over all that equal them; an
+/// extreme that is NaN has none.
 pub fn scatter_reduce() -> OpForm {
     let words = ["sum", "mean", "prod", "amax", "amin"];
     OpForm::new("scatter_reduce", "Combines updates with a tensor at indices along an axis.")
@@ -120,11 +124,11 @@ impl Rows {
     }
 
     /// These rows with updates and indices in another order.
-    fn ordered(&self, b: &mut Builder, updates: Value, order: Value) -> Rows {
+    fn ordered(&self, b: &mut Builder, order: Value) -> Rows {
         let last = self.last(b);
         let mut moved = |x: Value| b.gather(x, order, last, last);
         let idx = Indices { at: moved(self.idx.at), counts: self.idx.counts.map(&mut moved) };
-        Rows { base: self.base, idx, updates, axis: self.axis }
+        Rows { base: self.base, idx, updates: moved(self.updates), axis: self.axis }
     }
 }
 
@@ -148,20 +152,24 @@ fn reduced(b: &mut Builder, rows: &Rows, call: &Lowering) -> Value {
         }
         word => {
             let extreme = extreme(b, rows, word == "amax");
+            // Devices choose freely among zeros of both signs, so the base stays wherever it is as far out.
             match (include_self, word) {
                 (false, _) => extreme,
-                (true, "amax") => b.map(&[rows.base, extreme], |v| v[0].max(v[1])),
-                (true, _) => b.map(&[rows.base, extreme], |v| v[0].min(v[1])),
+                (true, "amax") => {
+                    b.map(&[rows.base, extreme], |v| E::select(v[0].ge(v[1]), v[0], v[0].max(v[1])))
+                }
+                (true, _) => b.map(&[rows.base, extreme], |v| E::select(v[0].le(v[1]), v[0], v[0].min(v[1]))),
             }
         }
     }
 }
 
 /// Updates are written in the order of their values, so the most extreme one of an element is the last. NaN sorts last.
+/// Sorted values have lost the sign of zeros, so the updates themselves are read.
 fn extreme(b: &mut Builder, rows: &Rows, is_largest: bool) -> Value {
     let descending = Attrs::default().with("descending", Attr::from(!is_largest));
     let sorted = checked(b.call("sort_rows", &[rows.updates], descending));
-    let sorted = rows.ordered(b, sorted[0], sorted[1]);
+    let sorted = rows.ordered(b, sorted[1]);
     sorted.written(b, rows.base, sorted.updates, Combine::Set)
 }
 
@@ -170,8 +178,7 @@ fn extreme(b: &mut Builder, rows: &Rows, is_largest: bool) -> Value {
 fn product(b: &mut Builder, rows: &Rows) -> Value {
     let sorted = checked(b.call("sort_rows", &[rows.idx.at], Attrs::default()));
     let last = rows.last(b);
-    let updates = b.gather(rows.updates, sorted[1], last, last);
-    let mut sorted = rows.ordered(b, updates, sorted[1]);
+    let mut sorted = rows.ordered(b, sorted[1]);
     if let Some(counts) = sorted.idx.counts {
         sorted.updates = b.map(&[counts, sorted.updates], |v| E::select(v[0], v[1], 1.0));
     }

@@ -57,6 +57,64 @@ fn scattered(n: usize, most: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7919 + 13) % most) as f64).collect()
 }
 
+/// Where numbers meet: the element, and the update. The base is `[0, -0, 1.5, NaN, -0, 7, -3, 2]`.
+const MEETING: [(f64, f64); 14] = [
+    (6., -0.0),
+    (1., 0.0),
+    (0., -0.0),
+    (4., f64::NAN),
+    (2., -0.0),
+    (7., 2.),
+    (6., 0.0),
+    (3., 5.),
+    (1., -0.0),
+    (2., 0.0),
+    (4., 2.),
+    (7., 2.),
+    (6., -0.0),
+    (0., -1.),
+];
+
+fn meeting() -> [Tensor; 3] {
+    let (at, updates) = MEETING.into_iter().unzip();
+    let base = vec![0.0, -0.0, 1.5, f64::NAN, -0.0, 7., -3., 2.];
+    [("f32[8]", base), ("i32[14]", at), ("f32[14]", updates)]
+}
+
+#[test]
+fn extremes_of_equal_numbers_are_the_base_or_the_last_update() {
+    let registry = registry();
+    let spelled = |call: &'static str| {
+        let case = testing::case(&example(call, &meeting(), &[("f32[8]", vec![0.0; 8])]), &registry).unwrap();
+        let run = Oracle::rounded(&registry).run(&case.graph, &case.inputs, 0, 0).unwrap();
+        run.outputs[0].to_f64().iter().map(f64::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(spelled("scatter_reduce(a, b, c, reduce=\"amax\")"), "0 -0 1.5 NaN NaN 7 -0 2");
+    assert_eq!(spelled("scatter_reduce(a, b, c, reduce=\"amin\")"), "-1 -0 0 NaN NaN 7 -3 2");
+    let alone = "scatter_reduce(a, b, c, reduce=\"amax\", include_self=false)";
+    assert_eq!(spelled(alone), "-0 -0 0 5 NaN 7 -0 2");
+    let alone = "scatter_reduce(a, b, c, reduce=\"amin\", include_self=false)";
+    assert_eq!(spelled(alone), "-1 -0 0 5 NaN 7 -0 2");
+}
+
+/// The base's shares; an extreme that is NaN has none.
+#[test]
+fn gradients_of_extremes_are_split_over_equal_numbers() {
+    let shares = |call| gradient_of_sum(call, &meeting(), ("f32[8]", vec![0.0; 8]));
+    let largest = [0.5, 1. / 3., 1., 0., 0., 1., 0., 1. / 3.];
+    assert_eq!(shares("scatter_reduce(a, b, c, reduce=\"amax\")"), largest);
+    assert_eq!(
+        shares("scatter_reduce(a, b, c, reduce=\"amin\")"),
+        [0., 1. / 3., 0., 0., 0., 1., 1., 1. / 3.]
+    );
+    let of_updates = "scatter_reduce(c, b, a, reduce=\"amax\")";
+    let [base, at, updates] = meeting();
+    let swapped = [updates, at, base];
+    let shares = gradient_of_sum(of_updates, &swapped, ("f32[8]", vec![0.0; 8]));
+    let third = 1. / 3.;
+    assert_eq!(shares, [third, third, 0.5, 0., 0., third, third, 0., third, 0., 0., third, third, 0.]);
+}
+
 // ---- The named cases of gather and scatter_add.
 
 #[test]
