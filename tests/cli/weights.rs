@@ -187,11 +187,14 @@ fn saved_parts_are_loaded() {
         let show = r#""show": Run(outputs: ["l", "more"])"#;
         let plain = format!(r#""load": Load(path: "{file}"), {show}"#);
         let named = plain.replace("),", r#", names: {"l.{i}.w": "l.{i}.w", "n": "n"}),"#);
-        let by_name = run(&graph, &named, &[]);
+        let listed = plain.replace("),", r#", names: ["*.w", "n"]),"#);
+        let [by_name, by_list] = [named, listed].map(|stages| run(&graph, &stages, &[]));
         let kept = "these parameters keep their values: `l.{i}.g` (2)\n";
-        assert!(by_name.errors.contains(kept), "{}", by_name.errors);
+        for ended in [&by_name, &by_list] {
+            assert!(ended.errors.contains(kept), "{}", ended.errors);
+        }
         // The file has all parameters of this pipeline.
-        for ended in [by_name, run(&few, &plain, &[])] {
+        for ended in [by_name, by_list, run(&few, &plain, &[])] {
             assert_eq!(ended.code, 0, "{}", ended.errors);
             assert!(ended.results.contains("l: f32[2] = [9, 9]"), "{}", ended.results);
             assert!(ended.results.contains("more: i32[2] = [5, 5]"), "{}", ended.results);

@@ -16,6 +16,7 @@ mod run;
 mod save;
 mod schedule;
 mod search;
+mod selection;
 mod train;
 
 pub use feeds::Feeds;

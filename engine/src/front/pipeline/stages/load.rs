@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use super::form::StageForm;
 use super::reader::StageReader;
 use crate::diag::{Code, Spanned};
-use crate::front::Ron;
+use crate::front::{Ron, RonKind};
+use crate::ir::Symbol;
 use crate::pipeline::{LoadName, LoadStage, has_braces};
 
 pub(super) const LOAD: StageForm = StageForm {
@@ -21,8 +22,14 @@ pub(super) const LOAD: StageForm = StageForm {
 };
 
 impl StageReader<'_> {
-    /// `{"w": Transposed("fc.weight"), "blocks.{i}.b": "h.{i}.bias"}`
+    /// `{"w": Transposed("fc.weight"), "blocks.{i}.b": "h.{i}.bias"}`, or a list of parameters whose tensors have the
+    /// same names: `["w", "memory.*"]`.
     fn load_names(&mut self, value: &Ron, what: &str) -> Option<Vec<LoadName>> {
+        if matches!(value.kind, RonKind::List(_)) {
+            let of_its_name =
+                |param: Symbol| LoadName { tensor: param.to_string(), param, is_transposed: false };
+            return Some(self.selection(value, what)?.into_iter().map(of_its_name).collect());
+        }
         let names = self.each(value, what, StageReader::load_name)?.into_iter().flatten();
         let (mut known, mut names) = (HashSet::new(), names.collect::<Vec<_>>());
         names.retain(|name| {
@@ -73,8 +80,7 @@ impl StageReader<'_> {
             names.push(LoadName { param: decl.name.clone(), tensor, is_transposed });
         }
         if names.is_empty() {
-            return self
-                .no_match(written, "a name in braces stands for one part between dots: `blocks.{i}.ln.g`");
+            return self.nothing_selected(written);
         }
         Some(names)
     }

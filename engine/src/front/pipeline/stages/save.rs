@@ -1,14 +1,8 @@
 //! `Save` stages.
 
-use std::collections::HashSet;
-
-use super::super::names::Meaning;
 use super::form::StageForm;
 use super::reader::StageReader;
-use crate::diag::{Code, Spanned};
-use crate::front::Ron;
-use crate::ir::Symbol;
-use crate::pipeline::{SaveStage, has_braces, matches_stars, nearest_to};
+use crate::pipeline::SaveStage;
 
 pub(super) const SAVE: StageForm = StageForm {
     keyword: "Save",
@@ -16,65 +10,8 @@ pub(super) const SAVE: StageForm = StageForm {
     read: |reader, value| {
         let mut fields = reader.choice(value, "a `Save` stage", &["path", "names"])?;
         let path = fields.required("path", StageReader::file);
-        let names = fields.or("names", vec![], StageReader::save_names);
+        let names = fields.or("names", vec![], StageReader::selection);
         fields.finish();
         Some(SaveStage { path: path?, names: names? }.into())
     },
 };
-
-impl StageReader<'_> {
-    /// `["w", "memory.*", "blocks.{i}.b"]`: the selected parameters and states, in the order of the pipeline.
-    fn save_names(&mut self, value: &Ron, what: &str) -> Option<Vec<Symbol>> {
-        let items = value.items(what, self.diags)?;
-        if items.is_empty() {
-            let message = format!("{what} must be a list of at least one name, not an empty list");
-            self.error(Code::E0010, value.span, message, "leave it out to save all parameters and states");
-            return None;
-        }
-        let read: Vec<Option<Vec<Symbol>>> = items.iter().map(|item| self.save_name(item)).collect();
-        let read = read.into_iter().collect::<Option<Vec<_>>>()?;
-        let selected: HashSet<Symbol> = read.into_iter().flatten().collect();
-        let names = self.pipeline.params.iter().map(|param| &param.name);
-        Some(names.filter(|name| selected.contains(*name)).cloned().collect())
-    }
-
-    /// The parameters and states that one name or pattern selects.
-    fn save_name(&mut self, value: &Ron) -> Option<Vec<Symbol>> {
-        let written = value.word("the name of a parameter", self.diags)?;
-        let pattern = match has_braces(written.value) {
-            true => Some(self.pattern(written)?),
-            false => None,
-        };
-        let is_selected = |name: &str| match &pattern {
-            Some(pattern) => pattern.parts_of(name).is_some(),
-            None => matches_stars(written.value, name),
-        };
-        let names = self.pipeline.params.iter().map(|param| &param.name);
-        let selected: Vec<Symbol> = names.filter(|name| is_selected(name)).cloned().collect();
-        if !selected.is_empty() {
-            return Some(selected);
-        }
-        // Faulty parameters and layers are reported where they are declared.
-        let covers = |name: &str| is_selected(name) || written.value.starts_with(&format!("{name}."));
-        let mut names = self.scope.names.iter();
-        if names.any(|(name, meaning)| matches!(meaning, Meaning::Faulty) && covers(name)) {
-            return None;
-        }
-        self.nothing_selected(written)
-    }
-
-    /// Reports a name or pattern that selects no parameter, with the nearest one.
-    fn nothing_selected(&mut self, written: Spanned<&str>) -> Option<Vec<Symbol>> {
-        if !written.value.contains(['*', '{']) {
-            self.param(written);
-            return None;
-        }
-        let pipeline = self.pipeline;
-        let known = pipeline.params.iter().map(|param| &*param.name);
-        let stands = "`*` stands for any run of characters, `{i}` for one part between dots";
-        match nearest_to(written.value, known) {
-            Some(near) => self.no_match(written, &format!("the nearest parameter is `{near}`; {stands}")),
-            None => self.no_match(written, "the pipeline has no parameters"),
-        }
-    }
-}

@@ -1,7 +1,7 @@
 //! Faults in stages.
 
 use super::*;
-use crate::pipeline::SaveStage;
+use crate::pipeline::{LoadStage, SaveStage};
 
 #[test]
 fn faulty_stages() {
@@ -347,7 +347,7 @@ fn saving(names: &str) -> String {
 
 /// They stand in the order of the pipeline, each once.
 #[test]
-fn names_select_what_is_saved() {
+fn names_select_what_is_saved_and_loaded() {
     for (names, expected) in [
         (r#"["w1"]"#, "w1"),
         (r#"["w2", w1]"#, "w1 w2"),
@@ -360,11 +360,16 @@ fn names_select_what_is_saved() {
         let pipeline = read(&saving(names), &[]).0.unwrap();
         let stage = pipeline.stage("keep").unwrap().get::<SaveStage>().unwrap();
         assert_eq!(stage.names.join(" "), expected, "{names}");
+        let pipeline = read(&saving(names).replace("Save(", "Load("), &[]).0.unwrap();
+        let stage = pipeline.stage("keep").unwrap().get::<LoadStage>().unwrap();
+        let tensors: Vec<&str> = stage.names.iter().map(|name| &*name.tensor).collect();
+        assert_eq!(tensors.join(" "), expected, "{names}");
+        assert!(stage.names.iter().all(|name| *name.param == *name.tensor && !name.is_transposed));
     }
 }
 
 #[test]
-fn faulty_names_of_saved_parameters() {
+fn faulty_names_of_saved_and_loaded_parameters() {
     let faults = |text: &str| {
         let (pipeline, diags, _) = read(text, &[]);
         assert!(pipeline.is_none(), "{text}");
@@ -390,13 +395,20 @@ fn faulty_names_of_saved_parameters() {
         (
             "[]",
             "E0010 `names` must be a list of at least one name, not an empty list; \
-             leave it out to save all parameters and states",
+             leave it out to name all parameters and states",
         ),
-        (r#""w1""#, "E0010 `names` must be a list, not a string; "),
         ("[5]", "E0010 the name of a parameter must be a name, not a whole number; "),
     ] {
         assert_eq!(faults(&saving(names)), expected);
+        assert_eq!(faults(&saving(names).replace("Save(", "Load(")), expected);
     }
+    assert_eq!(faults(&saving(r#""w1""#)), "E0010 `names` must be a list, not a string; ");
+    let mapped = saving(r#"{"l.{i}.q": "h.{i}"}"#).replace("Save(", "Load(");
+    assert_eq!(
+        faults(&mapped),
+        "E0101 no parameter fits `l.{i}.q`; the nearest parameter is `l.0.w`; \
+         `*` stands for any run of characters, `{i}` for one part between dots"
+    );
     // A fault of a parameter is reported where the parameter is declared.
     let faulty = saving(r#"["w1", "w1*"]"#).replace(r#""w1": "f32[2]""#, r#""w1": "f33[2]""#);
     let said = faults(&faulty);
