@@ -225,6 +225,31 @@ mod tests {
         }
     }
 
+    /// The shares of a normal law within one and two deviations, and columns that do not depend on each other.
+    #[test]
+    fn noise_is_normal_and_independent_by_column() {
+        const N_ROWS: usize = 4000;
+        for kind in ["normal", "spectrum"] {
+            let [base, _] = small(kind, [N_ROWS as i64, 1, 6], 1);
+            let deviation =
+                |column: usize| if kind == "spectrum" { 1.0 / (column as f64 + 1.0).sqrt() } else { 1.0 };
+            let scaled: Vec<f64> =
+                base.to_f64().iter().enumerate().map(|(i, x)| x / deviation(i % 6)).collect();
+            for (reach, expected) in [(1.0, 0.682_689_5), (2.0, 0.954_499_7)] {
+                let share = scaled.iter().filter(|x| x.abs() < reach).count() as f64 / scaled.len() as f64;
+                let error = (expected * (1.0 - expected) / scaled.len() as f64).sqrt();
+                assert!((share - expected).abs() < 4.0 * error, "{kind}: {share} within {reach}");
+            }
+            for (a, b) in (0..6).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                let product = scaled.chunks_exact(6).map(|row| row[a] * row[b]).sum::<f64>() / N_ROWS as f64;
+                assert!(
+                    product.abs() < 4.0 / (N_ROWS as f64).sqrt(),
+                    "{kind}, columns {a} and {b}: {product}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn rows_and_queries_surround_the_same_centres() {
         let options = [("rows", 1000), ("queries", 1000), ("dim", 32), ("centres", 20)];
