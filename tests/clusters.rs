@@ -266,7 +266,7 @@ fn few_and_equal_rows_are_grouped() {
         ("as many as equal rows", equal, 50, 0.0),
     ];
     for (name, rows, k, cost) in cases {
-        for start in ["start_plus", "start_random"] {
+        for start in ["start_plus", "start_random", "start_greedy", "start_parallel"] {
             for rule in ["keep", "farthest", "split"] {
                 let call = format!("kmeans(x, k={k}, init={start}, empty=\\\"{rule}\\\", tol=0.0, most=50)");
                 for device in devices() {
