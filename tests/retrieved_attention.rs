@@ -53,7 +53,10 @@ fn every_rule_keeps_its_promise() {
                     (found.missed(4, at), found.row("y4.lse", found.query(at), 1)[0]),
                     (1.0, f64::NEG_INFINITY)
                 );
-                assert_eq!(found.row("y4", found.query(at), E), [0.0; E]);
+                // No block reaches the threshold.
+                for form in ["y4", "z4"] {
+                    assert_eq!(found.row(form, found.query(at), E), [0.0; E]);
+                }
                 for (key, ..) in found.seen(at).iter().filter(|(_, score, _)| *score >= 9.0) {
                     assert!(
                         lists[2].contains(&((key / 8) as f64)),
@@ -226,16 +229,16 @@ fn test_sparse_attention_max_candidates() {
     });
 }
 
-/// Gradients of attention to chosen blocks and a tail, written with retrieval and with a mask.
-fn gradients(is_masked: bool, device: (Arc<dyn Device>, bool)) -> Vec<Vec<f64>> {
-    let y = match is_masked {
-        true => {
-            "\"near\": \"attention(q, k, v, mask)\",
-                 \"last\": \"attention(q, tail_k, tail_v)\",
-                 \"y\": \"merge_state(near, near.lse, last, last.lse)\""
-        }
-        false => "\"y\": \"retrieved_attention(q, k, v, c, box, tail_k, tail_v, size=4)\"",
-    };
+/// Attention to chosen blocks and a tail: by a mask, by lists of one width, and by lists one after the other.
+const FORMS: [&str; 3] = [
+    r#""near": "attention(q, k, v, mask)", "last": "attention(q, tail_k, tail_v)",
+       "y": "merge_state(near, near.lse, last, last.lse)""#,
+    r#""y": "retrieved_attention(q, k, v, c, box, tail_k, tail_v, size=4)""#,
+    r#""l": "ragged_blocks(c, cap=72)",
+       "y": "ragged_attention(q, k, v, l.lims, l.ids, box, tail_k, tail_v, size=4)""#,
+];
+
+fn gradients(y: &str, (choice, width): (&str, usize), device: (Arc<dyn Device>, bool)) -> Vec<Vec<f64>> {
     let text = format!(
         r#"(
             nodes: {{
@@ -246,8 +249,9 @@ fn gradients(is_masked: bool, device: (Arc<dyn Device>, bool)) -> Vec<Vec<f64>> 
                 "tail_v": "normal(shape=[2, 2, 3, 5])",
                 "bounds": "block_bounds(k, size=4)",
                 "box": "box_bounds(q, bounds.low, bounds.high)",
-                "c": "topk_blocks(block_priority(box, k, size=4), n=2)",
-                "own": "reshape(c, shape=[2, 2, 1, 3, 2, 1]) == arange(stop=22) / 4",
+                "p": "block_priority(box, k, size=4)",
+                "c": "{choice}",
+                "own": "reshape(c, shape=[2, 2, 1, 3, {width}, 1]) == arange(stop=22) / 4",
                 "mask": "reshape(broadcast_to(any(own, axis=4), shape=[2, 2, 2, 3, 22]), shape=[2, 4, 3, 22])",
                 {y},
                 "loss": "sum(y * normal(shape=[2, 4, 3, 5]))",
@@ -263,14 +267,46 @@ fn gradients(is_masked: bool, device: (Arc<dyn Device>, bool)) -> Vec<Vec<f64>> 
 
 #[test]
 fn gradients_are_those_of_a_mask() {
-    for device in devices() {
-        let [sparse, masked] = [false, true].map(|is_masked| gradients(is_masked, device.clone()));
-        for (sparse, masked) in sparse.iter().zip(&masked) {
+    // The threshold leaves some queries without a block.
+    let choices = [("topk_blocks(p, n=2)", 2), ("threshold_blocks(p, 7.0)", 6)];
+    for (device, choice) in
+        devices().into_iter().flat_map(|device| choices.map(|choice| (device.clone(), choice)))
+    {
+        let [masked, listed, ragged] = FORMS.map(|y| gradients(y, choice, device.clone()));
+        for (sparse, masked) in listed.iter().chain(&ragged).zip(masked.iter().chain(&masked)) {
             assert!(sparse.len() == masked.len() && masked.iter().any(|x| x.abs() > 0.01));
             for (a, b) in sparse.iter().zip(masked) {
-                assert!((a - b).abs() <= 2e-5 * (1.0 + b.abs()), "{a} for {b} on {}", device.0.info().name);
+                let near = (a - b).abs() <= 2e-5 * (1.0 + b.abs());
+                assert!(near, "{a} for {b} of {choice:?} on {}", device.0.info().name);
             }
         }
+    }
+}
+
+/// The ids that `within` finds are blocks of one key. Two of the nine queries find none.
+#[test]
+fn lists_of_another_op_are_attended_to() {
+    let text = r#"(
+        nodes: {
+            "q": "normal(shape=[1, 1, 9, 6])",
+            "k": "normal(shape=[1, 1, 40, 6])",
+            "v": "normal(shape=[1, 1, 40, 5])",
+            "found": "within(reshape(q, shape=[9, 6]), reshape(k, shape=[40, 6]), 2.5, cap=100, metric=ip)",
+            "upper": "q @ transpose(k)",
+            "some": "ragged_attention(q, k, v, found.lims, found.ids, upper, size=1)",
+            "masked": "attention(q, k, v, upper >= 2.5)",
+            "y": "some * 1.0", "expected": "masked * 1.0",
+            "slack": "some.error - norm(some - attention(q, k, v), axis=3)",
+            "counts": "slice(found.lims, start=1) - slice(found.lims, stop=9)",
+        },
+        stages: {"go": Run(outputs: ["y", "expected", "slack", "counts"])},
+    )"#;
+    for device in devices() {
+        let [y, expected, slack, counts] = outputs(text, ["y", "expected", "slack", "counts"], device);
+        assert_eq!(counts.iter().filter(|count| **count == 0.0).count(), 2);
+        assert!(slack.iter().all(|slack| *slack >= 0.0), "{slack:?}");
+        let near = y.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 2e-6 * (1.0 + b.abs()));
+        assert!(near, "{y:?} for {expected:?}");
     }
 }
 
@@ -325,6 +361,14 @@ fn operands_that_do_not_fit_are_refused() {
         (
             "retrieved_attention(q, k, v, zeros(shape=[2, 3, 3, 1], dtype=i32), upper, size=8)",
             "the extent `4` cannot be divided by `3` without a remainder",
+        ),
+        (
+            "ragged_attention(q, k, v, zeros(shape=[8], dtype=i32), c, upper, size=8)",
+            "`ids` has 1 axis, not 4",
+        ),
+        (
+            "ragged_attention(q, k, v, zeros(shape=[8], dtype=i32), zeros(shape=[5], dtype=i32), upper, size=8)",
+            "the extent `7` cannot be divided by `6` without a remainder",
         ),
         (
             "block_priority(zeros(shape=[2, 3, 3, 3]), k, size=8)",

@@ -26,6 +26,11 @@ pub struct Case {
     pub choices: Vec<&'static str>,
 }
 
+/// What the names of results begin with, those of lists of one width and those of lists one after the other.
+const FORMS: [&str; 2] = ["y", "z"];
+/// The most blocks of a list.
+const MOST_LISTED: usize = 70;
+
 /// The extent of a key.
 pub const D: usize = 12;
 /// The extent of a value.
@@ -60,8 +65,12 @@ impl Case {
         let nodes: String = choices.iter().enumerate().map(|(i, choice)| {
             let choice = choice.replace('"', "\\\"");
             let tail = if *r > 0 { ", tail_k, tail_v" } else { "" };
+            let cap = B * t * MOST_LISTED * if *per_head { h } else { g };
             format!(
-                "\"c{i}\": \"{choice}\",\n\"y{i}\": \"retrieved_attention(q, k, v, c{i}, box{tail}, size=W, causal={is_causal})\",\n"
+                "\"c{i}\": \"{choice}\",\n\
+                 \"y{i}\": \"retrieved_attention(q, k, v, c{i}, box{tail}, size=W, causal={is_causal})\",\n\
+                 \"l{i}\": \"ragged_blocks(c{i}, cap={cap})\",\n\
+                 \"z{i}\": \"ragged_attention(q, k, v, l{i}.lims, l{i}.ids, box{tail}, size=W, causal={is_causal})\",\n"
             )
         }).collect();
         let outputs = self.outputs().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
@@ -94,13 +103,10 @@ impl Case {
         let fixed =
             ["q", "k", "v", "tail_k", "tail_v", "box", "ball", "means", "least", "p"].map(String::from);
         let of = |i| {
-            [
-                format!("c{i}"),
-                format!("y{i}"),
-                format!("y{i}.lse"),
-                format!("y{i}.missed"),
-                format!("y{i}.error"),
-            ]
+            let results = FORMS.into_iter().flat_map(move |y| {
+                [format!("{y}{i}"), format!("{y}{i}.lse"), format!("{y}{i}.missed"), format!("{y}{i}.error")]
+            });
+            [format!("c{i}")].into_iter().chain(results)
         };
         fixed.into_iter().chain((0..self.choices.len()).flat_map(of))
     }
@@ -212,12 +218,12 @@ impl Found {
             let is_whole = own.len() == width.min(self.case.sizes[3] - block * width);
             assert!(!is_whole || *lower <= mean, "{name}, block {block} of {at:?}: {lower} for {mean}");
         }
-        for i in 0..self.case.choices.len() {
-            self.check_choice(i, at, name);
+        for (i, form) in (0..self.case.choices.len()).flat_map(|i| FORMS.map(|form| (i, form))) {
+            self.check_choice((i, form), at, name);
         }
     }
 
-    fn check_choice(&self, i: usize, at: [usize; 3], name: &str) {
+    fn check_choice(&self, (i, form): (usize, &str), at: [usize; 3], name: &str) {
         let (query, seen, tail) = (self.query(at), self.seen(at), self.tail(at));
         let listed = self.listed(i, at);
         let is_listed = |key: usize| listed.contains(&((key / self.case.width) as f64));
@@ -226,10 +232,10 @@ impl Found {
         let some = seen.iter().filter(|(key, ..)| is_listed(*key)).map(|(_, score, v)| (score * scale(), *v));
         let ((lse, y), (dense_lse, dense)) =
             (attended(&some.chain(tail).collect::<Vec<_>>()), attended(&all));
-        let name = format!("{name}, {} at {at:?}, blocks {listed:?}", self.case.choices[i]);
-        let found = self.row(&format!("y{i}"), query, E);
+        let name = format!("{name}, {form} by {} at {at:?}, blocks {listed:?}", self.case.choices[i]);
+        let found = self.row(&format!("{form}{i}"), query, E);
         let [found_lse, missed, error] =
-            ["lse", "missed", "error"].map(|of| self.row(&format!("y{i}.{of}"), query, 1)[0]);
+            ["lse", "missed", "error"].map(|of| self.row(&format!("{form}{i}.{of}"), query, 1)[0]);
         let largest = all.iter().map(|(score, _)| score.abs()).fold(1.0, f64::max);
         let longest = all.iter().map(|(_, v)| length(v)).fold(1.0, f64::max);
         let slack = 2e-6 * largest;
