@@ -263,8 +263,12 @@ impl Coded for RunError {
                 "check the unit: a radius is a distance or, with squared distances, its square; neither is negative"
                     .to_string(),
             ),
-            RunError::Assertion { requirement: Requirement::Condition, .. } => {
-                Some("the graph requires this; nothing was written in this step".to_string())
+            RunError::Assertion { requirement: Requirement::Condition, state_file, .. } => {
+                let of_file = state_file.as_ref().map(|path| {
+                    format!("; state was read from {}: take another file, or build the state anew", path.display())
+                });
+                let of_file = of_file.unwrap_or_default();
+                Some(format!("the graph requires this; nothing was written in this step{of_file}"))
             }
             RunError::Device(error) => error.help(),
             RunError::Unbound(_) | RunError::Cancelled => None,

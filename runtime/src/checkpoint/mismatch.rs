@@ -46,6 +46,11 @@ impl Mismatch {
         let is_all = self.missing.is_empty() && self.different.iter().all(is_turned);
         self.different.first().filter(|_| is_all).map(|(needed, _)| needed.name.as_str())
     }
+
+    /// Whether all tensors are there, and only their types differ.
+    pub fn is_of_types(&self) -> bool {
+        self.missing.is_empty() && self.unexpected.is_empty()
+    }
 }
 
 impl fmt::Display for Mismatch {

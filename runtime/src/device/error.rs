@@ -4,6 +4,7 @@ use engine_core::codegen::{CodegenError, FailedAssertion};
 use engine_core::diag::Span;
 use engine_core::ir::{Requirement, written_path};
 use engine_core::plan::{Buffer, Plan};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// The error of a device.
@@ -251,6 +252,8 @@ pub enum RunError {
         value: i64,
         /// The requirement that it breaks.
         requirement: Requirement,
+        /// The file that state of the run was read from.
+        state_file: Option<PathBuf>,
     },
     /// An input has no buffer yet.
     #[error("input `{0}` is not bound")]
@@ -278,7 +281,8 @@ impl RunError {
             engine_core::bug!("node {site} of `{}` has no assertion", plan.name)
         };
         let (span, requirement) = (check.span, check.requirement);
-        RunError::Assertion { node: check.name.to_string(), span, position, value, requirement }
+        let node = check.name.to_string();
+        RunError::Assertion { node, span, position, value, requirement, state_file: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The session: its fields, its settings and its files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,6 +50,8 @@ pub struct Session {
     pub(super) overwrite: Overwrite,
     /// The disk of checkpoints.
     pub(super) disk: Arc<dyn Disk>,
+    /// The file that parameters and state were last read from.
+    pub(super) state_file: Option<PathBuf>,
 }
 
 /// The values that a session inspects while its stages run.
@@ -106,6 +108,7 @@ impl Session {
             most_resident_bytes: None,
             overwrite: Overwrite::default(),
             disk: Arc::new(RealDisk),
+            state_file: None,
             pipeline,
             device,
         })
@@ -232,6 +235,7 @@ impl Session {
     ) -> Result<Vec<String>, SessionError> {
         let (tensors, remarks) = weights::in_types_of(&self.pipeline.params, path, tensors)?;
         self.state.restore(path, params, &tensors, false)?;
+        self.state_file = Some(path.to_path_buf());
         Ok(remarks)
     }
 

@@ -401,6 +401,9 @@ impl Coded for SessionError {
             SessionError::Checkpoint(error) => error.help(),
             SessionError::Mismatch { mismatch, .. } => Some(match mismatch.transposed() {
                 Some(name) => format!("`names: {{\"{name}\": Transposed(\"…\")}}` exchanges the axes"),
+                None if mismatch.is_of_types() => {
+                    "give the parameters the types of the file, or take a file of this graph".to_string()
+                }
                 None => "rename parameters so that they agree".to_string(),
             }),
             SessionError::Archive(_) => Some("take another file".to_string()),

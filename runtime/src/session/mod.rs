@@ -214,7 +214,7 @@ impl Session {
         let runnable = runnable(stage, planner.registry())?;
         let done = runnable.run(StageRun { session: self, name: &stage.name, tell, resume, outputs });
         self.device.take_notes().iter().for_each(|note| tell(&Event::Note(note)));
-        done
+        done.map_err(|stopped| stopped.of_state_from(self.state_file.as_deref()))
     }
 
     /// Adopts the autotuned choices of the run that wrote a checkpoint, if the device allows.

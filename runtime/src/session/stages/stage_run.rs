@@ -1,10 +1,12 @@
 //! One run of a stage, and its end.
 
+use std::path::Path;
 use std::time::Instant;
 
 use engine_core::ir::Symbol;
 use indexmap::IndexMap;
 
+use crate::device::RunError;
 use crate::session::error::SessionError;
 use crate::session::report::{OutputReport, StageReport};
 use crate::session::resume::Resume;
@@ -49,6 +51,16 @@ pub struct Stopped {
     pub error: Box<SessionError>,
     /// The report so far.
     pub report: Option<Box<StageReport>>,
+}
+
+impl Stopped {
+    /// The same end of a run whose state was read from a file. A requirement that does not hold names the file.
+    pub(crate) fn of_state_from(mut self, file: Option<&Path>) -> Stopped {
+        if let SessionError::Run { source: RunError::Assertion { state_file, .. }, .. } = &mut *self.error {
+            *state_file = file.map(Path::to_path_buf);
+        }
+        self
+    }
 }
 
 impl From<SessionError> for Stopped {
