@@ -5,13 +5,21 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly ALL=(malformed random types nvrtc onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
+readonly ALL=(malformed readers indexes random types nvrtc onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
 data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
 shift
 python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Damaged files of every format, in processes that must not panic.
+readers() {
+  ENGINE_FUZZ_SECONDS=${SECONDS_OF_FUZZ:-100} ENGINE_FUZZ_SEED=$RANDOM cargo test -p engine-runtime --lib -- damage
+}
+# Searches and indexes of rows that are hard to tell apart, so many times the cases of a landing.
+indexes() {
+  ENGINE_INDEX_TIMES=${TIMES:-200} ENGINE_INDEX_SEED=$RANDOM cargo test -p engine-runtime --test indexes -- --nocapture
+}
 malformed() { ENGINE_SOAK=${CASES:-6000} cargo test --test soak -- --nocapture; }
 # The tests of the package `onnx` (later wheels lack those of nodes), and damaged models.
 onnx() {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
 use engine_core::ir::Attr;
+use engine_runtime::checkpoint::{self, Checkpoint};
 use engine_runtime::data::source::{LoadContext, Sources};
 use engine_runtime::data::vecs::{self, Form};
 use engine_runtime::data::{idx, npy, npz, table};
@@ -248,4 +249,34 @@ fn bombs_take_no_memory_before_they_are_found_out() {
     assert!(error.contains("the header says"), "{error}");
     assert!(HostTensor::zeros(engine_core::ir::DType::F64, &[1 << 57]).is_err());
     assert!(idx::parse(&path, &idx_of([u32::MAX, u32::MAX], &[])).is_err());
+}
+
+/// The same of checkpoints, with checksums and without: tensors take little more than the file, and a header of any
+/// sizes nothing.
+#[test]
+fn headers_of_checkpoints_take_no_memory_beyond_their_file() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("index.safetensors");
+    let tensors = [("memory.keys".to_string(), tensor())].into_iter().collect();
+    Checkpoint { tensors, ..Checkpoint::default() }.write(&path).unwrap();
+    let whole = fs::read(&path).unwrap();
+    let (peak, read) = self::peak(|| checkpoint::read_tensors(&path).unwrap());
+    assert_eq!(read["memory.keys"].bytes(), tensor().bytes());
+    assert!(peak < N_BYTES * 12 / 10, "{peak} bytes for {N_BYTES}");
+    let refuse = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let (peak, error) = self::peak(|| checkpoint::read_tensors(&path).unwrap_err().to_string());
+        assert!(peak < N_BYTES / 10, "{error}: {peak} bytes");
+    };
+    let entry = |shape: &str, end: u64| {
+        let text = format!(r#"{{"w":{{"dtype":"F32","shape":{shape},"data_offsets":[0,{end}]}}}}"#);
+        [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &[0; 64]].concat()
+    };
+    for shape in ["[1000000000,1000]", "[4611686018427387904,4]", "[18446744073709551615]", "[16,1]"] {
+        [4_000_000_000_000, u64::MAX, 65].into_iter().for_each(|end| refuse(&entry(shape, end)));
+    }
+    for n_header in [u64::MAX, 99_999_999, 1 << 40] {
+        refuse(&[&n_header.to_le_bytes(), &whole[8..1024]].concat());
+    }
 }

@@ -24,6 +24,7 @@ mod graphs;
 mod help;
 mod import;
 mod inspection;
+mod kills;
 mod logs;
 mod precision;
 mod predict;
