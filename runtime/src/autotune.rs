@@ -70,27 +70,27 @@ impl Tuner {
         is_possible: impl Fn(&T) -> bool,
         find: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
-        let name = key.name();
-        let known = |choices: &BTreeMap<String, String>| {
-            choices.get(&name).and_then(|text| T::from_text(text)).filter(&is_possible)
-        };
-        let adopted = known(&locked(&self.adopted));
-        if let Some(adopted) = adopted {
-            locked(&self.made).insert(name, adopted.to_text());
-            return Ok(adopted);
-        }
-        let made = known(&locked(&self.made));
-        if let Some(made) = made {
-            return Ok(made);
+        if let Some(known) = self.known(key, &is_possible) {
+            return Ok(known);
         }
         // No lock is held during the search, which may itself need choices.
         let found = find()?;
         let mut made = locked(&self.made);
-        let first = known(&made);
+        let first = read(&made, &key.name(), is_possible);
         Ok(first.unwrap_or_else(|| {
-            made.insert(name.clone(), found.to_text());
+            made.insert(key.name(), found.to_text());
             found
         }))
+    }
+
+    /// The recorded choice of a key, if it is still possible.
+    fn known<T: Choice>(&self, key: &TuneKey, is_possible: impl Fn(&T) -> bool) -> Option<T> {
+        let name = key.name();
+        if let Some(adopted) = read::<T>(&locked(&self.adopted), &name, &is_possible) {
+            locked(&self.made).insert(name, adopted.to_text());
+            return Some(adopted);
+        }
+        read(&locked(&self.made), &name, is_possible)
     }
 
     /// As [`Tuner::choose`], with choices stored on disk for later runs. A choice is found by the model of the device and the
@@ -107,15 +107,40 @@ impl Tuner {
         find: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         self.choose(key, &is_possible, || {
-            let key = format!("{}\n{}", self.device, key.details);
-            let known = disk.read(&key).and_then(|bytes| T::from_text(str::from_utf8(&bytes).ok()?));
-            if let Some(known) = known.filter(&is_possible) {
+            if let Some(known) = self.on_disk(disk, key, &is_possible) {
                 return Ok(known);
             }
             let found = find()?;
-            disk.write(&key, found.to_text().as_bytes());
+            disk.write(&self.disk_key(key), found.to_text().as_bytes());
             Ok(found)
         })
+    }
+
+    /// Whether a choice is recorded, here or on disk.
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
+    pub(crate) fn recalls<T: Choice>(
+        &self,
+        disk: &DiskCache,
+        key: &TuneKey,
+        is_possible: impl Fn(&T) -> bool,
+    ) -> bool {
+        self.known(key, &is_possible).or_else(|| self.on_disk(disk, key, &is_possible)).is_some()
+    }
+
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
+    fn on_disk<T: Choice>(
+        &self,
+        disk: &DiskCache,
+        key: &TuneKey,
+        is_possible: impl Fn(&T) -> bool,
+    ) -> Option<T> {
+        let bytes = disk.read(&self.disk_key(key))?;
+        T::from_text(str::from_utf8(&bytes).ok()?).filter(is_possible)
+    }
+
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
+    fn disk_key(&self, key: &TuneKey) -> String {
+        format!("{}\n{}", self.device, key.details)
     }
 
     /// Adopts the choices of another run, if it used the same model of device. Returns whether it did.
@@ -132,6 +157,15 @@ impl Tuner {
         let choices = locked(&self.made).clone();
         (!choices.is_empty()).then(|| Tuning { device: self.device.clone(), choices })
     }
+}
+
+/// A recorded choice, if it is possible.
+fn read<T: Choice>(
+    choices: &BTreeMap<String, String>,
+    name: &str,
+    is_possible: impl Fn(&T) -> bool,
+) -> Option<T> {
+    choices.get(name).and_then(|text| T::from_text(text)).filter(is_possible)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

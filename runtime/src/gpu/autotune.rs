@@ -62,6 +62,13 @@ pub struct Choices<'b> {
 /// The tuner of a device that times programs.
 pub struct Timed<B>(pub B);
 
+impl Choices<'_> {
+    /// Whether the fastest variant of a kernel is recorded.
+    pub fn recall(&self, key: &TuneKey, variants: &[Variant]) -> bool {
+        self.tuner.recalls(self.disk, key, |known: &Recorded| known.position(variants).is_some())
+    }
+}
+
 impl<B: Bench> program::Tuner for Timed<B> {
     type Error = DeviceError;
 

@@ -3,6 +3,7 @@
 use super::api::{Gpu, GpuMemory};
 use super::autotune::Timed;
 use super::bench::GpuBench;
+use super::candidates::Candidates;
 use super::plan_memory::PlanMemory;
 use super::queue::{Launches, PlanGpu, Queue};
 use super::translate;
@@ -51,6 +52,12 @@ pub fn choose<G: Gpu>(gpu: &Arc<G>, plan: &Plan) -> Result<Programs, DeviceError
             DeviceError::not_emitted(&state.name, &kernel.name, &reason)
         }
     };
+    let candidates = Candidates::new(gpu);
+    let programs = plan.programs(&state.model, &candidates).map_err(error)?;
+    if candidates.is_empty() {
+        return Ok(programs);
+    }
+    candidates.compile();
     plan.programs(&state.model, &Timed(GpuBench(gpu))).map_err(error)
 }
 

@@ -23,6 +23,7 @@ mod api;
 mod arena;
 mod autotune;
 mod bench;
+mod candidates;
 mod device;
 #[cfg(feature = "cuda")]
 mod events;

@@ -44,6 +44,19 @@ pub fn of_kernel<G: Gpu>(
     Ok(prepared.unwrap_or_else(|| engine_core::bug!("one program for one translation")))
 }
 
+/// The kernels of a program outside of a plan, with the name of its kernel.
+///
+/// # Errors
+/// As [`of_plan`].
+pub fn sources<G: Gpu>(
+    gpu: &Arc<G>,
+    kernel: &Kernel,
+    program: &Program,
+) -> Result<Vec<(String, Source)>, DeviceError> {
+    let translated = translate(gpu, kernel, &|operand| format!("operand {operand}"), program, 0)?;
+    Ok(translated.sources.into_iter().map(|source| (kernel.name.to_string(), source)).collect())
+}
+
 /// Compiles the kernels of programs, each of which comes with the name of its owner.
 fn compiled<G: Gpu>(
     gpu: &Arc<G>,
