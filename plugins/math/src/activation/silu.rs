@@ -7,8 +7,9 @@ use engine_core::op::{Grad, OpForm};
 /// x·σ(x), also called swish. The gradient is g·σ·(1 + x·(1 - σ)).
 pub fn silu() -> OpForm {
     OpForm::unary("silu", "Multiplies each element by its sigmoid.", DType::is_float, |x| {
-        // Fewer steps than x times the op `sigmoid`. Where e⁻ˣ overflows, a result below 10⁻³⁶ becomes 0.
-        super::reach::within_reach(x).0 * (1.0 + (-x).exp()).recip()
+        // The sigmoid of the gradient, so that a kernel that needs both computes one exponential.
+        let (factor, inner) = super::reach::within_reach(x);
+        factor * sigmoid::curve(inner)
     })
     .grad(Grad::by_operand(|x, g| {
         let (_, inner) = super::reach::within_reach(x);
