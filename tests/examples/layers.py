@@ -11,7 +11,13 @@ from pathlib import Path
 
 import torch
 from torch.nn import functional as F
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb, repeat_kv
+from transformers.models.llama.modeling_llama import (
+    LlamaConfig,
+    LlamaDecoderLayer,
+    LlamaRotaryEmbedding,
+    apply_rotary_pos_emb,
+    repeat_kv,
+)
 
 torch.set_default_dtype(torch.float64)
 
@@ -54,6 +60,27 @@ def block(x, p):
     return h + mlp(norm(h, "ln2"), p, "m.mlp", lambda x: F.gelu(x, approximate="tanh"))
 
 
+def llama_block(x, p):
+    """The layer of the package transformers. Its queries, keys and values have matrices of their own."""
+    config = LlamaConfig(
+        hidden_size=8, intermediate_size=6, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5,
+        attn_implementation="eager",
+    )
+    layer, rotary = LlamaDecoderLayer(config, 0), LlamaRotaryEmbedding(config)
+    q, k, v = p["m.attn.qkv.w"].split([8, 4, 4], -1)
+    weights = {
+        "self_attn.q_proj": q, "self_attn.k_proj": k, "self_attn.v_proj": v, "self_attn.o_proj": p["m.attn.out.w"],
+        "mlp.gate_proj": p["m.mlp.gate.w"], "mlp.up_proj": p["m.mlp.up.w"], "mlp.down_proj": p["m.mlp.down.w"],
+    }
+    weights = {f"{name}.weight": weight.T for name, weight in weights.items()}
+    weights |= {"input_layernorm.weight": p["m.ln1.g"], "post_attention_layernorm.weight": p["m.ln2.g"]}
+    positions = torch.arange(x.shape[1])[None]
+    hidden = torch.full((x.shape[1],) * 2, -torch.inf).triu(1)[None, None]
+    given = {"position_embeddings": rotary(x, positions), "attention_mask": hidden}
+    y = torch.func.functional_call(layer, weights, (x,), given)
+    return y[0] if isinstance(y, tuple) else y
+
+
 def gru(x, h, p):
     return torch.gru_cell(x, h, p["m.w"].T, p["m.u"].T, p["m.b"], p["m.c"])
 
@@ -68,6 +95,10 @@ BLOCK = {
     "m.attn.out.b": [6], "m.ln2.g": [6], "m.ln2.b": [6], "m.mlp.up.w": [6, 12], "m.mlp.up.b": [12],
     "m.mlp.down.w": [12, 6], "m.mlp.down.b": [6],
 }
+LLAMA = {
+    "m.ln1.g": [8], "m.attn.qkv.w": [8, 16], "m.attn.out.w": [8, 8], "m.ln2.g": [8], "m.mlp.gate.w": [8, 6],
+    "m.mlp.up.w": [8, 6], "m.mlp.down.w": [6, 8],
+}
 CASES = [
     ("Linear(x, width=3)", [[2, 4]], {"m.w": [4, 3], "m.b": [3]}, lambda x, p: linear(x, p, "m")),
     ("Linear(x, width=3, bias=false)", [[2, 2, 4]], {"m.w": [4, 3]}, lambda x, p: linear(x, p, "m")),
@@ -76,6 +107,9 @@ CASES = [
     ("MLP(x, width=6, act=silu)", [[2, 4]], {"m.up.w": [4, 6], "m.up.b": [6], "m.down.w": [6, 4], "m.down.b": [4]}, mlp),
     ("MultiHeadAttention(x, heads=4, kv_heads=2, causal=true, rotary=true)", [[2, 5, 8]], ATTENTION, attention),
     ("TransformerBlock(x, heads=2, causal=true, ratio=2, act=gelu_tanh)", [[2, 3, 6]], BLOCK, block),
+    ("GatedMLP(x, width=6)", [[2, 4]], {"m.gate.w": [4, 6], "m.up.w": [4, 6], "m.down.w": [6, 4]},
+     lambda x, p: linear(F.silu(linear(x, p, "m.gate")) * linear(x, p, "m.up"), p, "m.down")),
+    ("LlamaBlock(x, heads=4, kv_heads=2, width=6)", [[2, 5, 8]], LLAMA, llama_block),
     ("GRUCell(x, h)", [[2, 3], [2, 4]], {"m.w": [3, 12], "m.u": [4, 12], "m.b": [12], "m.c": [12]}, gru),
     ("LSTMCell(x, h, c)", [[2, 3], [2, 4], [2, 4]], {"m.w": [3, 16], "m.u": [4, 16], "m.b": [16], "m.d": [16]}, lstm),
     ("InstanceNorm2d(x)", [[2, 3, 2, 4]], {}, lambda x, p: F.instance_norm(x)),
