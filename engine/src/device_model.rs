@@ -125,6 +125,9 @@ pub struct KernelLimits {
     /// Whether matmuls of `f32` and `f64` read right matrices whose rows and columns are not evenly spaced.
     #[serde(default)]
     pub uneven_matrices: bool,
+    /// Whether kernels compute maps where they read them in another order, as fast as in their own.
+    #[serde(default)]
+    pub moved_maps: bool,
     /// Whether there is a library of convolutions, which reads the images of matmuls of windows.
     #[serde(default)]
     pub convolutions: bool,
@@ -154,6 +157,7 @@ impl KernelLimits {
         most_operands: MAX_OPERANDS,
         longest_column: usize::MAX,
         uneven_matrices: true,
+        moved_maps: false,
         convolutions: false,
     };
 
@@ -218,6 +222,7 @@ impl DeviceModel {
             most_operands: MAX_OPERANDS,
             longest_column: 1024,
             uneven_matrices: false,
+            moved_maps: true,
             convolutions: false,
         },
     };
@@ -274,6 +279,7 @@ impl DeviceModel {
             most_operands: 5,
             longest_column: 1024,
             uneven_matrices: false,
+            moved_maps: true,
             convolutions: false,
         },
     };

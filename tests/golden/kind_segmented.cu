@@ -52,15 +52,15 @@ const uint32 l_11 = (l_10) ? uint32(200) : l_9;
 const uint32 l_12 = blockIdxGlobal - l_11;
 const uint32 l_13 = l_12 * uint32(256);
 const uint32 l_14 = l_13 + threadIdx.x;
-const uint32 l_15 = l_14 * uint32(4);
-const bool l_16 = l_5 >= uint32(1);
-const uint32 l_17 = (l_16) ? uint32(256) : uint32(200704);
-const bool l_18 = l_5 >= uint32(2);
-const uint32 l_19 = (l_18) ? uint32(2560) : l_17;
-const bool l_20 = l_5 >= uint32(3);
-const uint32 l_21 = (l_20) ? uint32(10) : l_19;
-const uint32 l_22 = l_15 + uint32(4);
-const bool l_23 = l_22 <= l_21;
+const bool l_15 = l_5 >= uint32(1);
+const uint32 l_16 = (l_15) ? uint32(256) : uint32(200704);
+const bool l_17 = l_5 >= uint32(2);
+const uint32 l_18 = (l_17) ? uint32(2560) : l_16;
+const bool l_19 = l_5 >= uint32(3);
+const uint32 l_20 = (l_19) ? uint32(10) : l_18;
+const uint32 l_21 = l_14 * uint32(4);
+const uint32 l_22 = l_21 + uint32(4);
+const bool l_23 = l_22 <= l_20;
 if (l_23) {
 float l_mut_27;
 float l_mut_28;
@@ -78,9 +78,9 @@ float l_mut_151;
 float l_mut_152;
 float l_mut_153;
 float l_mut_154;
-const uint32 l_24 = l_15 + uint32(1);
-const uint32 l_25 = l_15 + uint32(2);
-const uint32 l_26 = l_15 + uint32(3);
+const uint32 l_24 = l_21 + uint32(1);
+const uint32 l_25 = l_21 + uint32(2);
+const uint32 l_26 = l_21 + uint32(3);
 l_mut_27 = float(0.0);
 l_mut_28 = float(0.0);
 l_mut_29 = float(0.0);
@@ -88,7 +88,7 @@ l_mut_30 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_31 = l_15 / uint32(4);
+const uint32 l_31 = l_21 / uint32(4);
  float_4 *_tmp_0 = reinterpret_cast< float_4*>(buffer_0);
 const float_4 l_32 = _tmp_0[l_31];
 const float l_33 = l_32.i_0;
@@ -103,7 +103,7 @@ break;
 }
 case uint32(1):
 {
-const uint32 l_37 = l_15 / uint32(4);
+const uint32 l_37 = l_21 / uint32(4);
  float_4 *_tmp_1 = reinterpret_cast< float_4*>(buffer_5);
 const float_4 l_38 = _tmp_1[l_37];
 const float l_39 = l_38.i_0;
@@ -118,7 +118,7 @@ break;
 }
 case uint32(2):
 {
-const uint32 l_43 = l_15 / uint32(4);
+const uint32 l_43 = l_21 / uint32(4);
  float_4 *_tmp_2 = reinterpret_cast< float_4*>(buffer_9);
 const float_4 l_44 = _tmp_2[l_43];
 const float l_45 = l_44.i_0;
@@ -133,7 +133,7 @@ break;
 }
 case uint32(3):
 {
-const uint32 l_49 = l_15 / uint32(4);
+const uint32 l_49 = l_21 / uint32(4);
  float_4 *_tmp_3 = reinterpret_cast< float_4*>(buffer_13);
 const float_4 l_50 = _tmp_3[l_49];
 const float l_51 = l_50.i_0;
@@ -165,7 +165,7 @@ l_mut_66 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_67 = l_15 / uint32(4);
+const uint32 l_67 = l_21 / uint32(4);
  float_4 *_tmp_4 = reinterpret_cast< float_4*>(buffer_1);
 const float_4 l_68 = _tmp_4[l_67];
 const float l_69 = l_68.i_0;
@@ -180,7 +180,7 @@ break;
 }
 case uint32(1):
 {
-const uint32 l_73 = l_15 / uint32(4);
+const uint32 l_73 = l_21 / uint32(4);
  float_4 *_tmp_5 = reinterpret_cast< float_4*>(buffer_6);
 const float_4 l_74 = _tmp_5[l_73];
 const float l_75 = l_74.i_0;
@@ -195,7 +195,7 @@ break;
 }
 case uint32(2):
 {
-const uint32 l_79 = l_15 / uint32(4);
+const uint32 l_79 = l_21 / uint32(4);
  float_4 *_tmp_6 = reinterpret_cast< float_4*>(buffer_10);
 const float_4 l_80 = _tmp_6[l_79];
 const float l_81 = l_80.i_0;
@@ -210,7 +210,7 @@ break;
 }
 case uint32(3):
 {
-const uint32 l_85 = l_15 / uint32(4);
+const uint32 l_85 = l_21 / uint32(4);
  float_4 *_tmp_7 = reinterpret_cast< float_4*>(buffer_14);
 const float_4 l_86 = _tmp_7[l_85];
 const float l_87 = l_86.i_0;
@@ -246,7 +246,7 @@ l_mut_106 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_107 = l_15 / uint32(4);
+const uint32 l_107 = l_21 / uint32(4);
  float_4 *_tmp_8 = reinterpret_cast< float_4*>(buffer_2);
 const float_4 l_108 = _tmp_8[l_107];
 const float l_109 = l_108.i_0;
@@ -261,7 +261,7 @@ break;
 }
 case uint32(1):
 {
-const uint32 l_113 = l_15 / uint32(4);
+const uint32 l_113 = l_21 / uint32(4);
  float_4 *_tmp_9 = reinterpret_cast< float_4*>(buffer_7);
 const float_4 l_114 = _tmp_9[l_113];
 const float l_115 = l_114.i_0;
@@ -276,7 +276,7 @@ break;
 }
 case uint32(2):
 {
-const uint32 l_119 = l_15 / uint32(4);
+const uint32 l_119 = l_21 / uint32(4);
  float_4 *_tmp_10 = reinterpret_cast< float_4*>(buffer_11);
 const float_4 l_120 = _tmp_10[l_119];
 const float l_121 = l_120.i_0;
@@ -291,7 +291,7 @@ break;
 }
 case uint32(3):
 {
-const uint32 l_125 = l_15 / uint32(4);
+const uint32 l_125 = l_21 / uint32(4);
  float_4 *_tmp_11 = reinterpret_cast< float_4*>(buffer_15);
 const float_4 l_126 = _tmp_11[l_125];
 const float l_127 = l_126.i_0;
@@ -335,7 +335,7 @@ l_mut_154 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_155 = l_15 / uint32(4);
+const uint32 l_155 = l_21 / uint32(4);
  float_4 *_tmp_12 = reinterpret_cast< float_4*>(buffer_3);
 const float_4 l_156 = _tmp_12[l_155];
 const float l_157 = l_156.i_0;
@@ -350,7 +350,7 @@ break;
 }
 case uint32(1):
 {
-const uint32 l_161 = l_15 / uint32(4);
+const uint32 l_161 = l_21 / uint32(4);
  float_4 *_tmp_13 = reinterpret_cast< float_4*>(buffer_8);
 const float_4 l_162 = _tmp_13[l_161];
 const float l_163 = l_162.i_0;
@@ -365,7 +365,7 @@ break;
 }
 case uint32(2):
 {
-const uint32 l_167 = l_15 / uint32(4);
+const uint32 l_167 = l_21 / uint32(4);
  float_4 *_tmp_14 = reinterpret_cast< float_4*>(buffer_12);
 const float_4 l_168 = _tmp_14[l_167];
 const float l_169 = l_168.i_0;
@@ -380,7 +380,7 @@ break;
 }
 case uint32(3):
 {
-const uint32 l_173 = l_15 / uint32(4);
+const uint32 l_173 = l_21 / uint32(4);
  float_4 *_tmp_15 = reinterpret_cast< float_4*>(buffer_16);
 const float_4 l_174 = _tmp_15[l_173];
 const float l_175 = l_174.i_0;
@@ -468,7 +468,7 @@ const float l_246 = l_182 - l_242;
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_247 = l_15 / uint32(4);
+const uint32 l_247 = l_21 / uint32(4);
 const float_4 l_248 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_16 = reinterpret_cast< float_4*>(buffer_17);
 _tmp_16[l_247] = reinterpret_cast< float_4 const&>(l_248);
@@ -476,7 +476,7 @@ break;
 }
 case uint32(1):
 {
-const uint32 l_249 = l_15 / uint32(4);
+const uint32 l_249 = l_21 / uint32(4);
 const float_4 l_250 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_17 = reinterpret_cast< float_4*>(buffer_20);
 _tmp_17[l_249] = reinterpret_cast< float_4 const&>(l_250);
@@ -484,7 +484,7 @@ break;
 }
 case uint32(2):
 {
-const uint32 l_251 = l_15 / uint32(4);
+const uint32 l_251 = l_21 / uint32(4);
 const float_4 l_252 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_18 = reinterpret_cast< float_4*>(buffer_23);
 _tmp_18[l_251] = reinterpret_cast< float_4 const&>(l_252);
@@ -492,7 +492,7 @@ break;
 }
 case uint32(3):
 {
-const uint32 l_253 = l_15 / uint32(4);
+const uint32 l_253 = l_21 / uint32(4);
 const float_4 l_254 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_19 = reinterpret_cast< float_4*>(buffer_26);
 _tmp_19[l_253] = reinterpret_cast< float_4 const&>(l_254);
@@ -505,7 +505,7 @@ default:
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_255 = l_15 / uint32(4);
+const uint32 l_255 = l_21 / uint32(4);
 const float_4 l_256 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_20 = reinterpret_cast< float_4*>(buffer_18);
 _tmp_20[l_255] = reinterpret_cast< float_4 const&>(l_256);
@@ -513,7 +513,7 @@ break;
 }
 case uint32(1):
 {
-const uint32 l_257 = l_15 / uint32(4);
+const uint32 l_257 = l_21 / uint32(4);
 const float_4 l_258 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_21 = reinterpret_cast< float_4*>(buffer_21);
 _tmp_21[l_257] = reinterpret_cast< float_4 const&>(l_258);
@@ -521,7 +521,7 @@ break;
 }
 case uint32(2):
 {
-const uint32 l_259 = l_15 / uint32(4);
+const uint32 l_259 = l_21 / uint32(4);
 const float_4 l_260 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_22 = reinterpret_cast< float_4*>(buffer_24);
 _tmp_22[l_259] = reinterpret_cast< float_4 const&>(l_260);
@@ -529,7 +529,7 @@ break;
 }
 case uint32(3):
 {
-const uint32 l_261 = l_15 / uint32(4);
+const uint32 l_261 = l_21 / uint32(4);
 const float_4 l_262 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_23 = reinterpret_cast< float_4*>(buffer_27);
 _tmp_23[l_261] = reinterpret_cast< float_4 const&>(l_262);
@@ -542,7 +542,7 @@ default:
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_263 = l_15 / uint32(4);
+const uint32 l_263 = l_21 / uint32(4);
 const float_4 l_264 = float_4{l_243,l_244,l_245,l_246};
  float_4 *_tmp_24 = reinterpret_cast< float_4*>(buffer_19);
 _tmp_24[l_263] = reinterpret_cast< float_4 const&>(l_264);
@@ -550,7 +550,7 @@ break;
 }
 case uint32(1):
 {
-const uint32 l_265 = l_15 / uint32(4);
+const uint32 l_265 = l_21 / uint32(4);
 const float_4 l_266 = float_4{l_243,l_244,l_245,l_246};
  float_4 *_tmp_25 = reinterpret_cast< float_4*>(buffer_22);
 _tmp_25[l_265] = reinterpret_cast< float_4 const&>(l_266);
@@ -558,7 +558,7 @@ break;
 }
 case uint32(2):
 {
-const uint32 l_267 = l_15 / uint32(4);
+const uint32 l_267 = l_21 / uint32(4);
 const float_4 l_268 = float_4{l_243,l_244,l_245,l_246};
  float_4 *_tmp_26 = reinterpret_cast< float_4*>(buffer_25);
 _tmp_26[l_267] = reinterpret_cast< float_4 const&>(l_268);
@@ -566,7 +566,7 @@ break;
 }
 case uint32(3):
 {
-const uint32 l_269 = l_15 / uint32(4);
+const uint32 l_269 = l_21 / uint32(4);
 const float_4 l_270 = float_4{l_243,l_244,l_245,l_246};
  float_4 *_tmp_27 = reinterpret_cast< float_4*>(buffer_28);
 _tmp_27[l_269] = reinterpret_cast< float_4 const&>(l_270);
@@ -580,7 +580,7 @@ default:
 const bool l_271 = !l_23;
 if (l_271) {
 
-for (uint32 l_mut_272 = l_15; l_mut_272 < l_21; ++l_mut_272) {
+for (uint32 l_mut_272 = l_21; l_mut_272 < l_20; ++l_mut_272) {
 float l_mut_273;
 float l_mut_280;
 float l_mut_288;

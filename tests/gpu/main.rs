@@ -32,12 +32,14 @@ mod folds;
 mod kernels;
 mod least;
 mod long_sums;
+mod moved;
 mod older;
 #[path = "../common/parsed.rs"]
 mod parsed;
 mod products;
 mod rows;
 mod scalars;
+mod scatters;
 mod sessions;
 mod small;
 #[path = "../common/small_integers.rs"]

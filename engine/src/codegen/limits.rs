@@ -26,6 +26,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         most_operands: device.most_tensors.min(MAX_OPERANDS),
         longest_column: LONG_COLUMN,
         uneven_matrices: false,
+        moved_maps: true,
         convolutions: device.kernels.convolutions,
     }
 }

@@ -48,13 +48,17 @@ const EPILOGUE_READS: usize = 2;
 /// (2026-11-25).
 const LAUNCH_BOUND_ELEMENTS: usize = 1 << 16;
 
+/// So many halves take an H100 about as long to read as a launch. A step of a language model of 87 parameters has 92 such
+/// reductions of its gradients (2026-11-27).
+const SHORT_ELEMENTS: usize = 1 << 21;
+
 /// A matrix of shorter rows is small, and its reduction reads it from cache. Not measured.
 const FOLDED_ROW: usize = 256;
 
 /// A GPU does some 20 operations in the time that a byte takes from memory. The bound is lower, since a transcendental takes
 /// longer than the 8 operations that it counts. Not measured by itself; docs/decisions/073-maps-again-and-long-columns.md has
 /// whole steps.
-const OPS_PER_BYTE: usize = 3;
+const OPS_PER_BYTE: usize = 4;
 
 /// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.
 const SCATTER_READS: usize = 16;
@@ -118,6 +122,11 @@ impl CostModel {
         n_points <= self.launch_bound_elements
     }
 
+    /// Whether a launch takes about as long as reading so many elements.
+    pub fn is_short(&self, n_elements: usize) -> bool {
+        n_elements <= SHORT_ELEMENTS
+    }
+
     /// Whether later kernels should compute maps of so many elements again: it saves and adds these bytes of memory
     /// traffic, and takes so many operations per element.
     pub fn remaking_pays(&self, n_elements: usize, [saved, added]: [usize; 2], ops: usize) -> bool {
@@ -161,9 +170,11 @@ impl CostModel {
 
 /// Whether a scalar primitive takes about as long as an addition.
 fn is_cheap(scalar: &Scalar) -> bool {
-    use Unary::{Abs, Ceil, Floor, IsNan, Neg, Not, Round, Sign, Trunc};
+    use Unary::{Abs, Ceil, Floor, IsNan, Neg, Not, Popcount, Round, Sign, Trunc};
     match scalar {
-        Scalar::Unary(op) => matches!(op, Neg | Abs | Sign | Floor | Ceil | Trunc | Round | Not | IsNan),
+        Scalar::Unary(op) => {
+            matches!(op, Neg | Abs | Sign | Floor | Ceil | Trunc | Round | Not | Popcount | IsNan)
+        }
         Scalar::Binary(op) => !matches!(op, Binary::Pow | Binary::Div | Binary::Rem),
         Scalar::Select | Scalar::MulAdd | Scalar::Cast(_) => true,
         Scalar::Foreign(_) => false,

@@ -1,14 +1,15 @@
 //! The graph as fusion sees it: materialized nodes, and edges between them.
 //!
 //! Constants, coordinates, views and short computations from the inputs are *recomputed*: every kernel that needs one
-//! computes it. So are widening casts that are read in place and moved. All other nodes are *materialized*. An edge leads
-//! from a materialized consumer to a materialized producer or a graph input. Its access map composes the views of the
-//! recomputed nodes between them.
+//! computes it. So are widening casts of floats. All other nodes are *materialized*. An edge leads from a materialized
+//! consumer to a materialized producer or a graph input. Its access map composes the views of the recomputed nodes between
+//! them.
 
 use super::access::Access;
 use super::convolution::Convolution;
 use super::cost::{Change, CostModel};
 use super::kernel::matmul::UnevenAxes;
+use super::moved::moved;
 use super::remade::remade;
 use super::settings::Settings;
 use super::shapes::{OperandAxes, gather_index_view, matmul_spec, operand_axes};
@@ -78,6 +79,11 @@ impl<'g> FusionGraph<'g> {
             for node in remade(graph, &divided.materialized, &cost) {
                 divided.materialized[node] = false;
             }
+            if settings.device.kernels.moved_maps {
+                for node in moved(graph, &divided.materialized, &cost) {
+                    divided.materialized[node] = false;
+                }
+            }
         }
         for root in graph.roots() {
             divided.root[root.node] = true;
@@ -97,31 +103,11 @@ impl<'g> FusionGraph<'g> {
         divided
     }
 
-    /// Recomputes widening casts of floats that are read in place and moved, such as the pairs of rotary positions. No kernel
-    /// joins one that reads other elements than its own, so the wide value would be stored. Reading the narrow one twice
-    /// moves no more bytes.
+    /// Recomputes widening casts of floats: the narrow value takes fewer bytes, however many kernels read it.
     fn recompute_widened(&mut self) {
-        let n_nodes = self.ir.nodes.len();
-        let (mut in_place, mut moved) = (vec![false; n_nodes], vec![false; n_nodes]);
-        for node in &self.ir.nodes {
-            if matches!(node.op, NodeOp::View(_)) {
-                continue;
-            }
-            for &input in &node.inputs {
-                let (mut base, mut is_moved) = (input, false);
-                while let NodeOp::View(view) = self.op(base.node) {
-                    is_moved |= !matches!(view, View::Reshape);
-                    base = self.ir.nodes[base.node].inputs[0];
-                }
-                let readers = if is_moved { &mut moved } else { &mut in_place };
-                readers[base.node] = true;
-            }
-        }
         for (id, node) in self.ir.nodes.iter().enumerate() {
             let NodeOp::Scalar(Scalar::Cast(to)) = node.op else { continue };
-            let from = self.ir.ty(node.inputs[0]).dtype;
-            let is_wider = from.is_float() && to.is_float() && 2 * from.size() <= to.size();
-            if is_wider && in_place[id] && moved[id] && node.no_fuse.is_none() {
+            if self.ir.ty(node.inputs[0]).dtype.widens_to(to) && node.no_fuse.is_none() {
                 self.materialized[id] = false;
             }
         }

@@ -14,6 +14,7 @@ mod graph;
 mod groups;
 mod kernel;
 mod legality;
+mod moved;
 mod order;
 mod passes;
 mod place;

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A kernel walks each path to the tensors that it reads.
 const MOST_PATHS: usize = 64;
+/// A tensor that is repeated so often is read in no time, such as the mean of a row.
+const FEWEST_REPEATS: usize = 64;
 
 /// The maps of a graph that every user computes, of those that are materialized.
 pub fn remade(graph: &Graph, materialized: &[bool], cost: &CostModel) -> BTreeSet<NodeId> {
@@ -40,6 +42,8 @@ pub fn remade(graph: &Graph, materialized: &[bool], cost: &CostModel) -> BTreeSe
 enum Source {
     /// Constants and coordinates.
     Nothing,
+    /// A small tensor, repeated.
+    Repeated,
     /// One tensor of its size, point by point.
     Of(Value),
     /// Anything else: it is a tensor that others may follow from.
@@ -81,7 +85,7 @@ impl<'g> Maps<'g> {
             let is_short = n_paths <= MOST_PATHS;
             maps.sources.push(if is_short { source } else { Source::Itself });
             maps.n_paths.push(match source {
-                Source::Nothing => 0,
+                Source::Nothing | Source::Repeated => 0,
                 Source::Of(_) if is_short => n_paths,
                 _ => 1,
             });
@@ -105,20 +109,29 @@ impl<'g> Maps<'g> {
             NodeOp::Const(_) | NodeOp::Iota { .. } => Source::Nothing,
             NodeOp::View(View::Reshape) => self.of_input(node.inputs[0]),
             NodeOp::View(_) if self.sources[node.inputs[0].node] == Source::Nothing => Source::Nothing,
+            NodeOp::View(View::Broadcast { .. }) if self.is_repeated(id) => Source::Repeated,
             NodeOp::Scalar(_) if is_alone && !(is_materialized && self.is_stored[id]) => {
                 let mut inputs = node.inputs.iter().map(|&input| self.of_input(input));
                 let same = inputs.try_fold(Source::Nothing, |all, input| match (all, input) {
-                    (all, Source::Nothing) => Some(all),
-                    (Source::Nothing, input) => Some(input),
+                    (all, Source::Nothing) | (all @ Source::Of(_), Source::Repeated) => Some(all),
+                    (Source::Nothing | Source::Repeated, input) => Some(input),
                     (all, input) => (all == input).then_some(all),
                 });
                 match same {
                     Some(Source::Of(anchor)) if !self.has_size(anchor, id) => Source::Itself,
-                    same => same.unwrap_or(Source::Itself),
+                    // As large as the tensors that follow from it.
+                    Some(Source::Repeated) | None => Source::Itself,
+                    Some(same) => same,
                 }
             }
             _ => Source::Itself,
         }
+    }
+
+    /// Whether a view repeats a tensor often.
+    fn is_repeated(&self, view: NodeId) -> bool {
+        let base = self.graph.ty(self.graph.nodes[view].inputs[0]).numel();
+        FEWEST_REPEATS * base <= self.graph.ty(Value::of(view)).numel()
     }
 
     fn is_map(&self, node: NodeId) -> bool {

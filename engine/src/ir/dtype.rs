@@ -173,6 +173,11 @@ impl DType {
             other => other,
         }
     }
+
+    /// Whether both are floats, and `to` has more digits and a larger range: each number of this type is one of `to`.
+    pub const fn widens_to(self, to: DType) -> bool {
+        self.is_float() && to.is_float() && 2 * self.size() <= to.size()
+    }
 }
 
 impl fmt::Display for DType {

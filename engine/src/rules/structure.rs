@@ -81,6 +81,16 @@ fn is_shifted(r: &Rewriter, x: Value, axes: &[usize]) -> bool {
     }
 }
 
+// ---- Casts.
+
+/// A float that is converted to a wider one and back.
+pub fn cast_back(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Scalar(Scalar::Cast(to)) = op else { return None };
+    let NodeOp::Scalar(Scalar::Cast(wide)) = r.op(inputs[0]) else { return None };
+    let base = r.operands(inputs[0])[0];
+    (r.ty(base) == ty && to.widens_to(*wide)).then_some(base)
+}
+
 // ---- Views.
 
 /// `f(reshape(x))` is `reshape(f(x))`.
@@ -98,14 +108,16 @@ pub fn reshape_after_unary(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: 
 const MOST_PATHS: usize = 4096;
 
 /// `gather(f(a, b), i)` becomes `f(gather(a, i), gather(b, i))`, unless that computes more elements or the formula has too
-/// many paths. A contraction's consumers are left alone: they belong into its epilogue, whose result is stored.
+/// many paths. A contraction's consumers are left alone: they belong into its epilogue, whose result is stored. Widening
+/// casts do not.
 pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Gather { .. } = op else { return None };
     let NodeOp::Scalar(scalar) = r.op(inputs[0]).clone() else { return None };
     let operands = r.operands(inputs[0]).to_vec();
-    let is_product = |&operand: &Value| matches!(r.op(operand), NodeOp::Contract(_));
+    let widens = |&operand: &Value| matches!(scalar, Scalar::Cast(to) if r.ty(operand).dtype.widens_to(to));
+    let is_end = |operand: &Value| matches!(r.op(*operand), NodeOp::Contract(_)) && !widens(operand);
     let more = ty.numel() > r.ty(inputs[0]).numel();
-    if more || operands.iter().any(is_product) || n_paths(r, inputs[0], &mut HashMap::new()) > MOST_PATHS {
+    if more || operands.iter().any(is_end) || n_paths(r, inputs[0], &mut HashMap::new()) > MOST_PATHS {
         return None;
     }
     let gathered = operands

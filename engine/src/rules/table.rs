@@ -140,6 +140,8 @@ fn structure_rules() -> Vec<Rule> {
         text("log-of-quotient-of-exp", Real, ".log(.div(.exp(x), y))", ".sub(x, .log(y))",
             (".log(.div(.exp(x), y))", ".sub(x, .log(y))")),
 
+        native("cast-back", Bits, structure::cast_back, (".cast(.cast(x, dtype=f64), dtype=f32)", "x")),
+
         // A reshape moves behind elementwise operations, so that a reduction is adjacent to its consumers.
         native("reshape-after-unary", Bits, structure::reshape_after_unary,
             (".exp(.reshape(t))", ".reshape(.exp(t))")),

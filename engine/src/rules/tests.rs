@@ -90,8 +90,9 @@ impl Reader<'_, '_> {
             }
             "cast" => {
                 let x = self.term();
-                assert!(self.eat("dtype=f32"));
-                self.b.cast(x, DType::F32)
+                let dtype = if self.eat("dtype=f64") { DType::F64 } else { DType::F32 };
+                assert!(dtype == DType::F64 || self.eat("dtype=f32"));
+                self.b.cast(x, dtype)
             }
             "reshape" => {
                 let x = self.term();

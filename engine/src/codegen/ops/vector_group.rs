@@ -6,7 +6,7 @@
 //! A group starts at a multiple of its width, so the step of an access along it is known at compile time.
 
 use crate::codegen::ir::builder::Code;
-use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Level, Reg};
+use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Guard, Level, Reg};
 use cubecl_core::ir::Variable;
 
 /// The step of an access from point to point of a group.
@@ -30,12 +30,17 @@ pub fn step(access: &Access, width: usize) -> Step {
 
 fn level_step(level: &Level, width: usize) -> Step {
     let Some((last, outer)) = level.axes.split_last() else { return Step::Same };
-    let is_guarded = level.guards.iter().any(|guard| guard.axis == outer.len());
+    // A group lies on one side of a bound that is a multiple of its width.
+    let is_cut = |guard: &Guard| {
+        let ends = !guard.high.is_multiple_of(width) && guard.high < last.extent;
+        guard.axis == outer.len() && (ends || !guard.low.is_multiple_of(width))
+    };
+    let is_cut = level.guards.iter().any(is_cut);
     // A group must not cross the end of the last axis; it never crosses that of a single axis.
     let stays_inside = outer.is_empty() || last.extent.is_multiple_of(width);
     let is_aligned = |stride: i64| stride.rem_euclid(width as i64) == 0;
     match last.stride {
-        _ if is_guarded || !stays_inside => Step::Other,
+        _ if is_cut || !stays_inside => Step::Other,
         0 => Step::Same,
         1 if is_aligned(level.offset) && outer.iter().all(|axis| is_aligned(axis.stride)) => Step::Next,
         _ => Step::Other,
@@ -141,4 +146,23 @@ impl Group {
 /// The vector width of all accesses to an operand, if each takes one element per point of the group; else 1.
 pub fn shared_width(body: &FusedBody, operand: usize, width: usize) -> usize {
     if is_all_vectors(body, operand, width) { width } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Literal, View};
+
+    /// The step along the columns of `[3, 64]`, behind a pad of so many columns on both sides.
+    fn step_behind(low: usize, high: usize) -> Step {
+        let pad = View::Pad { low: vec![0, low], high: vec![0, high], fill: Literal::Float(0.0) };
+        step(&Access::dense(&[3, 64]).then(&pad, &[3, low + 64 + high]), 8)
+    }
+
+    #[test]
+    fn a_guard_cuts_a_vector_unless_its_bounds_are_multiples_of_it() {
+        assert_eq!(step_behind(16, 8), Step::Next);
+        assert_eq!(step_behind(0, 8), Step::Next);
+        assert_eq!([step_behind(4, 4), step_behind(4, 0), step_behind(0, 4)], [Step::Other; 3]);
+    }
 }

@@ -69,7 +69,7 @@ fn what_does_not_change_is_computed_before_the_loop() {
           matmul q  # gemm
             read @0 d: bf16[4, 8]
             read @1 v: bf16[8, 8]
-          map s  # cast add add tanh
+          map s  # add add tanh
             read @0 q: bf16[4, 8]
             read @1 z: f32[4, 8]
             read @2 k: f32[]

@@ -13,6 +13,7 @@ mod scatters;
 mod segments;
 mod siblings;
 mod side_sums;
+mod sums;
 
 pub use pass::{Example, FusionPass};
 
@@ -32,6 +33,8 @@ pub const PASSES: &[&dyn FusionPass] = &[
     &scatters::Scatters,
     &edges::Edges,
     &siblings::Siblings,
+    // What reads a common tensor has been joined.
+    &sums::Sums,
     // Kernels are finished here: a row is written by one that has it anyway.
     &row_writes::RowWrites,
     &segments::Segments,

@@ -41,3 +41,34 @@ fn several_maps_of_one_sum_are_computed_again_behind_a_matmul() {
 fn a_single_map_is_stored() {
     assert_eq!(stored(true), ["e", "grad", "sum", "y"]);
 }
+
+/// Rows divided by their largest element, whose negatives are multiplied, and which are used behind the products.
+#[test]
+fn maps_of_a_value_of_the_row_are_computed_again() {
+    let graph = with_builder(|b| {
+        let [x, w, v] = [("x", [512, 300]), ("w", [300, 400]), ("v", [400, 300])]
+            .map(|(name, extents)| b.input(name, InputKind::Data, f32s(&extents)));
+        let rows = b.unary(Unary::Exp, x);
+        let largest = b.reduce(Monoid::Max, rows, &[1]);
+        let largest = b.unreduce(largest, &[1], rows);
+        let scaled = b.div(rows, largest);
+        let turned = b.unary(Unary::Neg, scaled);
+        let y = b.matmul(turned, w);
+        let z = b.matmul(y, v);
+        let grad = b.binary(Binary::Mul, z, scaled);
+        let grad = b.add(grad, rows);
+        let scales = b.sum(grad, &[0]);
+        for (name, value) in [("rows", rows), ("scaled", scaled)] {
+            b.graph.nodes[value.node].outputs[0].name = name.into();
+        }
+        output(b, "scales", scales);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    let readers = |name: &str| {
+        let is_read = |operand: &crate::fusion::Operand| **graph.name_of(operand.value) == *name;
+        kernels.iter().filter(|kernel| kernel.uses(Use::Read).any(is_read)).count()
+    };
+    // The rows are an exponential of the input, which is in memory.
+    assert_eq!((readers("rows"), readers("scaled")), (0, 0));
+    assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+}

@@ -173,7 +173,9 @@ impl TensorCoreAttentionGradient {
         let n_stages = (room / of_stage).min(MOST_STAGES);
         let depth = self.columns_of(0) + self.columns_of(1);
         let of_matrix = (self.m + self.n) * depth * self.dtype.size() + self.m * depth / 2 * 4;
-        let section = (SECTION_BYTES / of_matrix).clamp(1, self.batch);
+        // Sections of equal size: the large blocks of a last one would start late.
+        let n_sections = (self.batch * of_matrix + SECTION_BYTES / 2) / SECTION_BYTES;
+        let section = self.batch.div_ceil(n_sections.max(1)).max(1);
         (n_stages >= 2).then_some(TensorCoreAttentionGradient { n_stages, section, ..self })
     }
 
