@@ -60,6 +60,14 @@ pub(super) fn nearer(found: &HostTensor, one: &OracleTensor, other: &OracleTenso
     OracleTensor::new(one.dtype, &one.extents, &nearest)
 }
 
+/// The elements of a tensor, or those of another where it has NaN and a number was found.
+pub(super) fn instead_of_nan(found: &HostTensor, one: &OracleTensor, other: &OracleTensor) -> OracleTensor {
+    let pairs = one.to_f64().into_iter().zip(other.to_f64());
+    let chosen = found.to_f64().into_iter().zip(pairs);
+    let chosen: Vec<f64> = chosen.map(|(x, (a, b))| if a.is_nan() && !x.is_nan() { b } else { a }).collect();
+    OracleTensor::new(one.dtype, &one.extents, &chosen)
+}
+
 /// A histogram of errors in units in the last place.
 #[derive(Clone, Default)]
 pub(super) struct Histogram {

@@ -9,7 +9,7 @@ use engine_runtime::device::{DeviceBuffer, DeviceError, DeviceInfo, Executable, 
 use engine_runtime::session::{CompilingPlanner, Request};
 use engine_runtime::tensor::HostTensor;
 
-use super::errors::{nearer, unit_in_last_place};
+use super::errors::{instead_of_nan, nearer, unit_in_last_place};
 use super::*;
 use crate::Program;
 use crate::cli::comparison::operands::{self, operands};
@@ -30,6 +30,17 @@ fn errors_are_counted_in_units_of_the_last_place() {
         histogram.count(&found, &expected, 1e-9, &[]),
         Err("[1] is 2.000000476837158 instead of 2".to_string())
     );
+}
+
+/// A hidden infinity is NaN in the interpreter, which multiplies it by 0. What is found as NaN, or expected as a number, stays.
+#[test]
+fn another_number_stands_for_nan_where_a_number_was_found() {
+    let [one, other] = [[f64::NAN, f64::NAN, 1.0, f64::INFINITY], [2.0, 3.0, 4.0, 5.0]]
+        .map(|numbers| OracleTensor::new(DType::F32, &[4], &numbers));
+    let found = HostTensor::from_slice(&[4], &[7.0f32, f32::NAN, 8.0, 9.0]).unwrap();
+    let chosen = instead_of_nan(&found, &one, &other).to_f64();
+    assert!(chosen[1].is_nan());
+    assert_eq!([chosen[0], chosen[2], chosen[3]], [2.0, 1.0, f64::INFINITY]);
 }
 
 #[test]
