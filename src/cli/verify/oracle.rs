@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine_core::fusion::{KernelBody, RowConsumer};
+use engine_core::fusion::{FusedOp, KernelBody, RowConsumer};
 use engine_core::ir::{Graph, Node, NodeOp, Symbol, Value};
 use engine_core::numerics;
 use engine_core::op::Registry;
@@ -60,9 +60,10 @@ pub(super) fn compare(
             if counted.is_err() && device.model().may_flush && source.is_none() {
                 counted = attempt(&nearer(found, expected, &interpret(Precision::Flushed)?[name]), &[]);
             }
-            if counted.is_err() && weighs_values(&plan) && source.is_none() {
+            let weighed = weighed_values(&plan);
+            if counted.is_err() && !weighed.is_empty() && source.is_none() {
                 let oracle = Oracle { registry: &registry, precision: Precision::Rounded };
-                let (finite, _) = interpreted(&oracle, graph, &of_finite_operands(&trial))?;
+                let (finite, _) = interpreted(&oracle, graph, &with_finite(&trial, &weighed))?;
                 counted = attempt(&instead_of_nan(found, expected, &finite[name]), &[]).or(counted);
             }
             if let Err(why) = counted {
@@ -98,22 +99,31 @@ fn expected(
     first.ok_or_else(|| Fault::Unsupported("there are no operands".to_owned()))
 }
 
-/// Whether a kernel of a plan is attention. A key that it hides contributes nothing, even if its value is no number. The interpreter
-/// multiplies the value by a weight of 0.
-fn weighs_values(plan: &Plan) -> bool {
-    let is_attention =
-        |body: &KernelBody| matches!(body, KernelBody::Attention(_) | KernelBody::AttentionGradient(_));
-    plan.kernels.iter().any(|kernel| is_attention(&kernel.body))
+/// The names of the values that attention weighs in a plan. A key that it hides contributes nothing, even if its value is no number.
+/// The interpreter multiplies the value by a weight of 0.
+fn weighed_values(plan: &Plan) -> Vec<&Symbol> {
+    let mut names = vec![];
+    for launch in &plan.launches {
+        let KernelBody::Attention(body) = &plan.kernels[launch.kernel].body else { continue };
+        names.extend(body.value.body.insts.iter().filter_map(|inst| match inst.op {
+            FusedOp::Load { operand, .. } => Some(&plan.buffers[launch.buffers[operand]].name),
+            _ => None,
+        }));
+    }
+    names
 }
 
-/// The same run with 0 for all operands that are no finite numbers.
-fn of_finite_operands(trial: &Trial<'static>) -> Trial<'static> {
+/// The same run with 0 for all elements of some operands that are no finite numbers.
+fn with_finite(trial: &Trial<'static>, names: &[&Symbol]) -> Trial<'static> {
     let finite = |tensor: &OracleTensor| {
         let numbers = tensor.to_f64().into_iter().map(|x| if x.is_finite() { x } else { 0.0 });
         OracleTensor::new(tensor.dtype, &tensor.extents, &numbers.collect::<Vec<f64>>())
     };
-    let operands = trial.operands.iter().map(|(name, tensor)| (name.clone(), finite(tensor))).collect();
-    Trial { operands, ..*trial }
+    let operands = trial.operands.iter().map(|(name, tensor)| {
+        let is_weighed = names.iter().any(|known| ***known == **name);
+        (name.clone(), if is_weighed { finite(tensor) } else { tensor.clone() })
+    });
+    Trial { operands: operands.collect(), ..*trial }
 }
 
 /// The results, and whether an intermediate number exceeds the range of its type.
