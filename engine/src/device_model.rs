@@ -128,6 +128,9 @@ pub struct KernelLimits {
     /// Whether kernels compute maps where they read them in another order, as fast as in their own.
     #[serde(default)]
     pub moved_maps: bool,
+    /// Whether a launch takes as long as a short reduction, so that several whose results meet should be one kernel.
+    #[serde(default)]
+    pub joined_sums: bool,
     /// Whether there is a library of convolutions, which reads the images of matmuls of windows.
     #[serde(default)]
     pub convolutions: bool,
@@ -158,6 +161,7 @@ impl KernelLimits {
         longest_column: usize::MAX,
         uneven_matrices: true,
         moved_maps: false,
+        joined_sums: false,
         convolutions: false,
     };
 
@@ -223,6 +227,7 @@ impl DeviceModel {
             longest_column: 1024,
             uneven_matrices: false,
             moved_maps: true,
+            joined_sums: true,
             convolutions: false,
         },
     };
@@ -280,6 +285,7 @@ impl DeviceModel {
             longest_column: 1024,
             uneven_matrices: false,
             moved_maps: true,
+            joined_sums: true,
             convolutions: false,
         },
     };

@@ -27,6 +27,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         longest_column: LONG_COLUMN,
         uneven_matrices: false,
         moved_maps: true,
+        joined_sums: true,
         convolutions: device.kernels.convolutions,
     }
 }

@@ -65,7 +65,8 @@ pub fn fuse(graph: &Graph, fuse: bool) -> Fused {
 /// Fuses the nodes of a simplified primitive graph into kernels, as far as the settings allow.
 pub fn fuse_with(graph: &Graph, settings: &Settings) -> Fused {
     let graph = graph::FusionGraph::new(graph, settings);
-    let passes: Vec<_> = PASSES.iter().filter(|pass| settings.runs(pass.name())).collect();
+    let passes: Vec<_> =
+        PASSES.iter().filter(|pass| settings.runs(pass.name()) && pass.pays_on(settings)).collect();
     let mut groups = groups::FusionGroups::new(&graph, settings);
     for pass in &passes {
         if groups.fuel > 0 {

@@ -11,6 +11,7 @@ mod row_writes;
 mod scatter;
 
 use super::*;
+use crate::device_model::DeviceModel;
 use crate::ir::{
     Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, StateLink, Type, Unary, Value,
     parse,
@@ -61,8 +62,12 @@ fn every_pass_does_what_its_example_shows() {
         let (name, example) = (pass.name(), pass.example());
         let graph =
             parse(example.graph, &Registry::new()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
-        let without = Settings { without: vec![name.into()], ..Settings::default() };
-        assert_eq!(signature(&graph).trim_end(), example.with, "with {name}");
+        let on = |device: DeviceModel| Settings { device, ..Settings::default() };
+        let with =
+            [DeviceModel::CPU, DeviceModel::H200].map(on).into_iter().find(|settings| pass.pays_on(settings));
+        let with = with.unwrap_or_else(|| panic!("{name} pays nowhere"));
+        let without = Settings { without: vec![name.into()], ..with.clone() };
+        assert_eq!(signature_with(&graph, &with).trim_end(), example.with, "with {name}");
         assert_eq!(signature_with(&graph, &without).trim_end(), example.without, "without {name}");
         assert!(pass.about().ends_with('.') && example.with != example.without, "{name}");
     }

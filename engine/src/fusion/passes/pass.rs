@@ -17,6 +17,11 @@ pub trait FusionPass: Sync {
     /// A graph that shows its effect: its test.
     fn example(&self) -> Example;
 
+    /// Whether it may pay on the device.
+    fn pays_on(&self, _settings: &Settings) -> bool {
+        true
+    }
+
     /// Merges groups where that is legal and pays.
     fn grow(&self, _groups: &mut FusionGroups) {}
 

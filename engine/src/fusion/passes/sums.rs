@@ -3,6 +3,7 @@
 use super::pass::{Example, FusionPass, join};
 use crate::fusion::domain::{Class, Domain};
 use crate::fusion::groups::{FusionGroups, Kind};
+use crate::fusion::settings::Settings;
 use crate::ir::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +35,10 @@ impl FusionPass for Sums {
             with: "row: x y -> a b\nrow: a b -> norm",
             without: "row: x -> a\nrow: y -> b\nrow: a b -> norm",
         }
+    }
+
+    fn pays_on(&self, settings: &Settings) -> bool {
+        settings.device.kernels.joined_sums
     }
 
     fn grow(&self, groups: &mut FusionGroups) {
