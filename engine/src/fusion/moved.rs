@@ -5,8 +5,9 @@
 //! evaluated as often, and its operands are read in that order instead.
 
 use super::cost::CostModel;
+use super::remade::MOST_PATHS;
 use crate::ir::{Graph, Node, NodeId, NodeOp, Value, View};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maps of a graph that their readers compute, of those that are materialized.
 pub fn moved(graph: &Graph, materialized: &[bool], cost: &CostModel) -> BTreeSet<NodeId> {
@@ -76,7 +77,7 @@ impl<'g> Maps<'g> {
         matches!(graph.nodes[node].op, NodeOp::Scalar(_)) && is_alone && materialized[node]
     }
 
-    /// The maps that one map reads in another order, if nothing else reads this one.
+    /// The maps that one map reads in another order, if nothing else reads this one. None if there are too many.
     fn region(&self, node: NodeId) -> Option<Region> {
         let readers = self.readers[node].as_ref()?;
         let reader = readers.first().filter(|reader| self.is_map(reader.node))?.node;
@@ -98,8 +99,26 @@ impl<'g> Maps<'g> {
             } else {
                 region.leaves.insert(value);
             }
+            if region.maps.len() > MOST_PATHS {
+                return None;
+            }
         }
-        Some(region)
+        (self.n_paths(&region, node, &mut BTreeMap::new()) <= MOST_PATHS).then_some(region)
+    }
+
+    /// The paths from a map of a region to what it is computed from, each of which its kernel walks.
+    fn n_paths(&self, region: &Region, node: NodeId, known: &mut BTreeMap<NodeId, usize>) -> usize {
+        let is_input = matches!(self.graph.nodes[node].op, NodeOp::Input(_));
+        if is_input || self.materialized[node] && !region.maps.contains(&node) {
+            return 1;
+        }
+        if let Some(&n) = known.get(&node) {
+            return n;
+        }
+        let inputs = self.graph.nodes[node].inputs.iter();
+        let n = inputs.map(|input| self.n_paths(region, input.node, known)).fold(0, usize::saturating_add);
+        known.insert(node, n);
+        n
     }
 
     /// The values that a map reads, through views and through maps that are computed again anyway.

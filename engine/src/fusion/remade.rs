@@ -9,7 +9,7 @@ use crate::ir::{Graph, NodeId, NodeOp, Value, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A kernel walks each path to the tensors that it reads.
-const MOST_PATHS: usize = 64;
+pub const MOST_PATHS: usize = 64;
 /// A tensor that is repeated so often is read in no time, such as the mean of a row.
 const FEWEST_REPEATS: usize = 64;
 

@@ -4,6 +4,7 @@
 mod attention;
 mod columns;
 mod copies;
+mod moved;
 mod narrow;
 mod remade;
 mod row_folds;
