@@ -32,6 +32,7 @@ pub(super) fn compare(
     let tolerance = Tolerance::of(graph);
     let of_products = product_tolerance(graph, &plan, &**device);
     let plan = Arc::new(plan);
+    let weighed = weighed_values(&plan);
     let (graph, selections) = (&with_sources(graph), selections(graph));
     let mut histogram = Histogram::default();
     for &sort in sorts {
@@ -60,7 +61,6 @@ pub(super) fn compare(
             if counted.is_err() && device.model().may_flush && source.is_none() {
                 counted = attempt(&nearer(found, expected, &interpret(Precision::Flushed)?[name]), &[]);
             }
-            let weighed = weighed_values(&plan);
             if counted.is_err() && !weighed.is_empty() && source.is_none() {
                 let oracle = Oracle { registry: &registry, precision: Precision::Rounded };
                 let (finite, _) = interpreted(&oracle, graph, &with_finite(&trial, &weighed))?;

@@ -45,6 +45,10 @@ impl FusionPass for Sums {
         // Readers first: what is joined meets in one kernel then.
         for node in (0..groups.group_of.len()).rev() {
             let Some(reader) = groups.group_of[node] else { continue };
+            // Once a group, at its last node.
+            if groups.groups[reader].nodes().last() != Some(node) {
+                continue;
+            }
             for together in short_rows_before(groups, reader).into_values() {
                 let mut open: Option<usize> = None;
                 for id in together {
