@@ -192,9 +192,9 @@ pub(super) fn measure(
     match (measured.is_empty(), only) {
         (false, _) => Ok(measured),
         (true, Some(name)) => Err(Failure::graph(format!("`{name}` takes no steps"))),
-        (true, None) => {
-            Err(Failure::graph("the pipeline has no stage that takes steps: Train, Evaluate, Search or Run"))
-        }
+        (true, None) => Err(Failure::graph(
+            "the pipeline has no stage that takes steps: Train, Evaluate, Search, Run or Generate",
+        )),
     }
 }
 

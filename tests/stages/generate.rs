@@ -12,7 +12,9 @@ use engine::runtime::data::source::LoadContext;
 use engine::runtime::device::{
     Device, DeviceBuffer, DeviceError, DeviceInfo, Executable, KernelTime, RunError,
 };
-use engine::runtime::session::{self, CompilingPlanner, Event, PlanError, Planner, Request, StagePlan};
+use engine::runtime::session::{
+    self, CompilingPlanner, Effort, Event, PlanError, Planner, Request, StagePlan,
+};
 
 /// Notes the tokens per step and the cache of each plan of a decoder.
 struct Noting {
@@ -171,6 +173,34 @@ fn a_token_is_one_step_of_one_plan() {
     let device = Arc::new(Counting { device: present::cpu(1), runs: Arc::clone(&runs) });
     offline::session(text, device, Options::default()).run_stages(None, &mut |_| {}).unwrap();
     assert_eq!(*runs.lock().unwrap(), [1; 4 + 9]);
+}
+
+/// The steps of one token are measured from the first place of a text to the last one, and from the first on again.
+#[test]
+fn tokens_are_measured() {
+    let text = |settings: &str| {
+        format!(
+            r#"(
+              seed: 4,
+              inputs: {{"token": "u8[B, T]"}},
+              layers: {{"embed": "Embedding(rows=256, width=8)"}},
+              nodes: {{
+                "h": "TransformerBlock(embed(cast(token, dtype=i32)), heads=2, causal=true, rotary=true)",
+                "logits": "Linear(h, width=256)",
+              }},
+              stages: {{"write": Generate(tokens: "token", logits: "logits", prompt: "x", {settings})}},
+            )"#
+        )
+    };
+    let effort = Effort { warmup: 2, steps: 20, at_once: 3, profiled: 2 };
+    let measured = |settings: &str| {
+        let mut session = offline::session(&text(settings), present::cpu(1), Options::default());
+        session.measure(None, effort).unwrap()
+    };
+    let [write] = &measured("length: 9")[..] else { panic!("one stage") };
+    assert!(write.steps.len() == 20 && write.launches.iter().all(|times| times.len() == 2));
+    assert_eq!(write.launches.len(), write.plan.launches.len());
+    assert!(measured("length: 9, cache: false").is_empty());
 }
 
 /// With a cache and without, of one prompt and of several.

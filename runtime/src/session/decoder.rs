@@ -47,10 +47,33 @@ impl Session {
         model: &Generation,
         capacity: usize,
     ) -> Result<Decoder, SessionError> {
+        self.decoder_of(name, stage, model, (capacity, &SIZES))
+    }
+
+    /// Prepares the step of one token alone, for texts of up to `capacity` tokens. The tokens are zeros.
+    pub(super) fn token_decoder(
+        &self,
+        name: &Symbol,
+        stage: &GenerateStage,
+        model: &Generation,
+        capacity: usize,
+    ) -> Result<Decoder, SessionError> {
+        let mut decoder = self.decoder_of(name, stage, model, (capacity, &[1]))?;
+        decoder.feed(name, 0, 0, &[vec![]])?;
+        Ok(decoder)
+    }
+
+    fn decoder_of(
+        &self,
+        name: &Symbol,
+        stage: &GenerateStage,
+        model: &Generation,
+        (capacity, sizes): (usize, &[usize]),
+    ) -> Result<Decoder, SessionError> {
         let n_texts = model.rows.fixed().unwrap_or(stage.prompts.len());
         let extents = model.extents(n_texts, capacity);
         let (mut caches, mut plans) = (IndexMap::new(), vec![]);
-        for n_new in SIZES.into_iter().filter(|size| *size <= capacity) {
+        for n_new in sizes.iter().copied().filter(|size| *size <= capacity) {
             let request = Request::Decoding { stage, extents: &extents, n_new };
             let plan = self.planner.plan_for(name, &request)?;
             self.add_caches(&plan.plan, &mut caches)?;
@@ -88,6 +111,18 @@ impl Decoder {
     /// The launches of a step that takes one token.
     pub(super) fn n_kernels(&self) -> usize {
         self.plans.last().map_or(0, |(_, step)| step.ready.plan.plan.launches.len())
+    }
+
+    /// The step that takes one token.
+    pub(super) fn token_step(&self) -> &Inference {
+        let Some((_, step)) = self.plans.last() else { engine_core::bug!("no step takes one token") };
+        step
+    }
+
+    /// As [`Decoder::token_step`], to run it.
+    pub(super) fn token_step_mut(&mut self) -> &mut Inference {
+        let Some((_, step)) = self.plans.last_mut() else { engine_core::bug!("no step takes one token") };
+        step
     }
 
     /// The logits of the next token of each text, `[texts, classes]`. The texts continue those of the last call.
@@ -139,8 +174,7 @@ impl Decoder {
     }
 
     fn logits(&self) -> Result<HostTensor, SessionError> {
-        let Some((_, step)) = self.plans.last() else { engine_core::bug!("no step takes one token") };
-        let logits = step.read_outputs()?;
+        let logits = self.token_step().read_outputs()?;
         Ok(logits[&*self.logits].cast(DType::F32)?)
     }
 

@@ -43,7 +43,7 @@ pub struct Effort {
 }
 
 impl Session {
-    /// Measures the stages that take steps (training, evaluation, search, `Run`), or the one of that name. Parameters and state
+    /// Measures the stages that take steps (training, evaluation, search, `Run`, tokens of `Generate`), or the one of that name. Parameters and state
     /// change as in a run; nothing is saved.
     ///
     /// ```

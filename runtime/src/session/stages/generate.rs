@@ -2,6 +2,7 @@
 
 mod model;
 mod output;
+mod steps;
 mod text;
 
 use std::path::Path;
@@ -14,7 +15,7 @@ use engine_core::pipeline::{GenerateStage, Pipeline};
 use engine_core::stage::generation;
 use indexmap::IndexMap;
 
-use super::runnable::{Checking, Compiling, Runnable};
+use super::runnable::{Checking, Compiling, Runnable, Steps};
 use super::stage_run::{StageRun, Stopped};
 use crate::data::results;
 use crate::data::source::DataSet;
@@ -22,12 +23,14 @@ use crate::data::tokenizer::{Tokenizer, TokenizerError, TokenizerFact};
 use crate::files::Format;
 use crate::philox::WordStream;
 use crate::sampling::sample;
+use crate::session::Session;
 use crate::session::error::{SessionError, StageFault};
 use crate::session::event::Event;
 use crate::session::plan::Request;
 use crate::session::report::StageReport;
 use model::Model;
 use output::Output;
+use steps::TokenSteps;
 use text::Text;
 
 impl Runnable for GenerateStage {
@@ -52,11 +55,21 @@ impl Runnable for GenerateStage {
         tokenizer_of(self, checking.name, (checking.pipeline, checking.sets)).map(|_| vec![])
     }
 
+    /// With a cache, the steps of one token.
+    fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
+        if !self.cache {
+            return Ok(None);
+        }
+        let planned = generation(&session.pipeline, self);
+        let model = planned.map_err(|issue| SessionError::plan(name, StageFault(issue)))?;
+        let capacity = model.window(longest(self));
+        Ok(Some(Box::new(TokenSteps(session.token_decoder(name, self, &model, capacity)?))))
+    }
+
     fn compile(&self, compiling: &Compiling<'_>) -> Result<Option<Compiled>, SessionError> {
         let planned = generation(compiling.pipeline(), self);
         let model = planned.map_err(|issue| SessionError::plan(compiling.name, StageFault(issue)))?;
-        let longest = self.prompts.iter().map(String::len).max().unwrap_or(1);
-        let extents = model.extents(self.prompts.len(), model.window(longest + self.length));
+        let extents = model.extents(self.prompts.len(), model.window(longest(self)));
         if self.cache {
             return compiling.compile(&Request::Decoding { stage: self, extents: &extents, n_new: 1 });
         }
@@ -68,6 +81,11 @@ impl Runnable for GenerateStage {
     fn files(&self) -> Vec<(&Path, &'static Format)> {
         self.write.iter().map(|path| (Path::new(path), &results::RESULTS)).collect()
     }
+}
+
+/// The most tokens of a text, if each byte of a prompt is one.
+fn longest(stage: &GenerateStage) -> usize {
+    stage.prompts.iter().map(String::len).max().unwrap_or(1) + stage.length
 }
 
 /// The prompts. Each text draws by a random stream of its own, so it does not depend on the others.
