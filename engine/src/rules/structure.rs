@@ -2,7 +2,8 @@
 
 use super::Rewriter;
 use crate::ir::{
-    Binary, Combine, Contract, Dim, InputKind, Literal, Monoid, NodeOp, Scalar, Type, Unary, Value, View,
+    Binary, Combine, Contract, DType, Dim, InputKind, Literal, Monoid, NodeOp, Requirement, Scalar, Type,
+    Unary, Value, View,
 };
 use std::collections::HashMap;
 
@@ -103,6 +104,25 @@ pub fn reshape_after_unary(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: 
 }
 
 // ---- Indexing.
+
+/// The coordinates along an axis of one element are 0.
+pub fn iota_of_one(r: &mut Rewriter, op: &NodeOp, _: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Iota { axis } = op else { return None };
+    (ty.extents()[*axis] == 1).then(|| r.full(Literal::Int(0), ty.clone()))
+}
+
+/// An index that was converted from a type without numbers beyond the bound needs no check.
+pub fn index_in_type(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], _: &Type) -> Option<Value> {
+    let NodeOp::Check(Requirement::Index { bound }) = op else { return None };
+    let NodeOp::Scalar(Scalar::Cast(DType::I32)) = r.op(inputs[0]) else { return None };
+    let n_numbers = match r.ty(r.operands(inputs[0])[0]).dtype {
+        DType::Bool => 2,
+        DType::U8 => 1 << 8,
+        DType::U16 => 1 << 16,
+        _ => return None,
+    };
+    (n_numbers <= *bound).then_some(inputs[0])
+}
 
 /// The most paths through a formula through which a gather moves. A node is gathered once for each path to it.
 const MOST_PATHS: usize = 4096;

@@ -147,6 +147,9 @@ fn structure_rules() -> Vec<Rule> {
             (".exp(.reshape(t))", ".reshape(.exp(t))")),
 
         // Indexing.
+        native("iota-of-one", Bits, structure::iota_of_one, (".min(i, .iota(axis=1))", ".min(i, 0)")),
+        native("index-in-type", Bits, structure::index_in_type,
+            (".check(.cast(c, dtype=i32), bound=2)", ".cast(c, dtype=i32)")),
         native("gather-through-scalar", Bits, structure::gather_through_scalar,
             (".gather(.exp(x), i, axis=1, batch=1)", ".exp(.gather(x, i, axis=1, batch=1))")),
         native("gather-of-repetition", Bits, structure::gather_of_repetition,

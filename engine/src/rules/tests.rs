@@ -85,14 +85,19 @@ impl Reader<'_, '_> {
     fn op(&mut self, name: &str) -> Value {
         match name {
             "iota" => {
+                // Of the shape of the operand before.
                 let axis = self.list("axis")[0];
-                self.b.iota(axis, Type::new(DType::I32, &[4, 8]))
+                self.b.iota(axis, self.like.with_dtype(DType::I32))
             }
             "cast" => {
                 let x = self.term();
-                let dtype = if self.eat("dtype=f64") { DType::F64 } else { DType::F32 };
-                assert!(dtype == DType::F64 || self.eat("dtype=f32"));
+                let dtypes = [DType::F64, DType::F32, DType::I32].into_iter();
+                let dtype = { dtypes }.find(|dtype| self.eat(&format!("dtype={dtype}"))).unwrap();
                 self.b.cast(x, dtype)
+            }
+            "check" => {
+                let (x, bound) = (self.term(), self.list("bound")[0]);
+                self.b.check_index(x, bound)
             }
             "reshape" => {
                 let x = self.term();
