@@ -1,6 +1,6 @@
 //! The kernels that write and read each value.
 
-use crate::fusion::{Kernel, Use};
+use crate::fusion::{Kernel, Use, checkers};
 use crate::ir::Value;
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ pub struct Users {
 impl Users {
     /// The users among these kernels, by their numbers.
     pub fn new(kernels: &[Kernel]) -> Users {
-        let mut users = Users::default();
+        let mut users = Users { checkers: checkers(kernels), ..Users::default() };
         kernels.iter().enumerate().for_each(|(id, kernel)| users.add(id, kernel));
         users
     }
 
-    /// Adds kernel `id`, which comes after all others.
+    /// Adds kernel `id`, which comes after all others and checks nothing.
     pub fn add(&mut self, id: usize, kernel: &Kernel) {
         for operand in &kernel.operands {
             match operand.usage {
@@ -32,9 +32,6 @@ impl Users {
                     }
                 }
             }
-        }
-        if kernel.has_checks() {
-            self.checkers.push(id);
         }
     }
 
@@ -48,7 +45,7 @@ impl Users {
         self.readers.get(&value).map_or(&[], Vec::as_slice)
     }
 
-    /// Kernels that may end the run.
+    /// Kernels that may end the run, without those that only repeat checks of others.
     pub fn checkers(&self) -> &[usize] {
         &self.checkers
     }

@@ -89,6 +89,16 @@ pub struct FusedInst {
     pub class: Class,
 }
 
+impl FusedInst {
+    /// The node that it checks, if it is an assertion.
+    pub fn assertion(&self) -> Option<NodeId> {
+        match self.op {
+            FusedOp::Check { site, .. } => Some(site),
+            _ => None,
+        }
+    }
+}
+
 /// A straight-line program over the points of a domain. An instruction comes after its operands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FusedBody {
@@ -106,10 +116,7 @@ impl FusedBody {
 
     /// The nodes of its assertions.
     pub fn assertions(&self) -> impl Iterator<Item = NodeId> {
-        self.insts.iter().filter_map(|inst| match inst.op {
-            FusedOp::Check { site, .. } => Some(site),
-            _ => None,
-        })
+        self.insts.iter().filter_map(FusedInst::assertion)
     }
 
     /// The register that it passes to the row reduction of a matmul.

@@ -26,8 +26,10 @@ pub use scatter::ScatterBody;
 pub use segmented::{Segment, SegmentedBody};
 pub use work::Work;
 
+use crate::fusion::domain::Class;
 use crate::ir::{Combine, Graph, NodeId, NodeOp, Value};
 use crate::op::KernelCall;
+use std::collections::HashSet;
 
 /// The work of a kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +137,15 @@ impl Kernel {
         self.bodies().into_iter().flat_map(FusedBody::assertions).chain(more)
     }
 
+    /// The nodes of assertions that do not depend on points, and that each launch runs. Those of loops and segments have no
+    /// nodes of their own.
+    fn certain_assertions(&self) -> impl Iterator<Item = NodeId> {
+        let has_sites = !matches!(self.body, KernelBody::Loop(_) | KernelBody::Segmented(_));
+        let runs = move |body: &&FusedBody| has_sites && body.domain.points(Class::Element) > 0;
+        let insts = self.bodies().into_iter().filter(runs).flat_map(|body| &body.insts);
+        insts.filter(|inst| inst.class == Class::Uniform).filter_map(FusedInst::assertion)
+    }
+
     /// Whether it writes rows in place, whose number it computes.
     pub fn writes_rows(&self) -> bool {
         self.bodies().into_iter().any(FusedBody::writes_rows)
@@ -164,4 +175,18 @@ impl Kernel {
     pub fn kind(&self) -> &'static str {
         self.body.work().kind()
     }
+}
+
+/// The positions of the kernels that may fail a check. A kernel is left out if the others surely run all of its checks.
+pub fn checkers(kernels: &[Kernel]) -> Vec<usize> {
+    let mut certain: HashSet<NodeId> = HashSet::new();
+    let mut found = vec![];
+    for (id, kernel) in kernels.iter().enumerate().filter(|(_, kernel)| kernel.has_checks()) {
+        let is_loop = matches!(kernel.body, KernelBody::Loop(_));
+        if is_loop || !kernel.assertions().all(|site| certain.contains(&site)) {
+            found.push(id);
+            certain.extend(kernel.certain_assertions());
+        }
+    }
+    found
 }

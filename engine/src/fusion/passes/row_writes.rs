@@ -10,7 +10,7 @@ use crate::fusion::graph::FusionGraph;
 use crate::fusion::kernel::body::{FusedBody, FusedInst, FusedOp, Reg};
 use crate::fusion::kernel::operand::{Operand, Use};
 use crate::fusion::kernel::scatter::ScatterBody;
-use crate::fusion::kernel::{Kernel, KernelBody};
+use crate::fusion::kernel::{Kernel, KernelBody, checkers};
 use crate::fusion::order::GroupOrder;
 use crate::fusion::settings::Settings;
 use crate::ir::{Combine, Graph, Value};
@@ -44,17 +44,25 @@ impl FusionPass for RowWrites {
     }
 
     fn join_kernels(&self, graph: &FusionGraph, settings: &Settings, kernels: Vec<Kernel>) -> Vec<Kernel> {
-        // A failed check leaves states as they were, so a kernel that checks may have to come before a write. The write is
-        // right in place only, which is certain if nothing has to come before it.
-        if kernels.iter().any(|kernel| may_check(graph.ir, kernel)) {
+        // A failed check leaves states as they were, so kernels that check come before writes. A write is right in place
+        // only, which is certain if no kernel that checks needs one that writes.
+        let mut order = GroupOrder::new(readers(&kernels));
+        let checkers = checkers(&kernels);
+        let is_before_check =
+            |order: &GroupOrder, id: usize| checkers.iter().any(|&to| id == to || order.leads(id, to));
+        let mut writers = (0..kernels.len()).filter(|&id| writes_state(graph.ir, &kernels[id]));
+        let is_checked_late = writers.any(|id| is_before_check(&order, id));
+        if is_checked_late || kernels.iter().any(|kernel| has_checked_loop(graph.ir, kernel)) {
             return kernels;
         }
-        let mut order = GroupOrder::new(readers(&kernels));
         let mut kernels: Vec<Option<Kernel>> = kernels.into_iter().map(Some).collect();
         for id in 0..kernels.len() {
             let Some(write) = RowWrite::of(graph, settings, &kernels, id) else { continue };
-            let host = |host: &usize| !order.surrounds(&[*host, id]);
-            let found = write.hosts(&kernels).into_iter().filter(host);
+            let is_host = |&host: &usize| {
+                let waits = !checkers.is_empty() && kernels[host].as_ref().is_some_and(must_not_wait);
+                !waits && !is_before_check(&order, host) && !order.surrounds(&[host, id])
+            };
+            let found = write.hosts(&kernels).into_iter().filter(is_host);
             let joined = found.into_iter().find_map(|host| Some((host, write.joined(&kernels, host)?)));
             if let Some((host, joined)) = joined {
                 order.merge(&[host, id], host);
@@ -66,10 +74,21 @@ impl FusionPass for RowWrites {
     }
 }
 
-/// Whether a kernel checks anything, in a trip of a loop too.
-fn may_check(graph: &Graph, kernel: &Kernel) -> bool {
+/// Whether a kernel should not wait for checks: its own would come too late, and products would miss the library.
+fn must_not_wait(kernel: &Kernel) -> bool {
+    kernel.has_checks() || matches!(kernel.body, KernelBody::Matmul(_))
+}
+
+/// Whether a kernel is a loop whose trips check anything.
+fn has_checked_loop(graph: &Graph, kernel: &Kernel) -> bool {
     let regions = |node: usize| graph.nodes[node].regions.iter();
-    kernel.has_checks() || kernel.nodes.iter().any(|&node| regions(node).any(Graph::has_checks))
+    kernel.nodes.iter().any(|&node| regions(node).any(Graph::has_checks))
+}
+
+/// Whether a kernel computes what a state becomes.
+fn writes_state(graph: &Graph, kernel: &Kernel) -> bool {
+    let is_next = |value: Value| graph.state.iter().any(|link| link.next == value);
+    kernel.uses(Use::Write).any(|operand| is_next(operand.value))
 }
 
 /// A scatter that sets one row of a state.

@@ -73,6 +73,60 @@ fn a_kernel_that_reads_a_row_writes_it_too() {
     assert_eq!((plan.launches.len(), plan::verify(&graph, &plan)), (1, vec![]));
 }
 
+/// A step of decoding: a token's row of a table, whose index is checked, goes into a state. Another kernel reads the row again.
+const CHECKED: &str = "graph step {
+    state stack: f32[300, 16]
+    input table: f32[50, 16]
+    input token: i32[]
+    input n: i32[]
+    input w: f32[32, 16]
+    checked: i32[] = .check(token, bound=50)
+    x: f32[16] = .gather(table, checked, axis=0)
+    e: f32[16] = .exp(x)
+    column: f32[16, 1] = .reshape(e)
+    z: f32[32, 1] = .contract(w, column, contracted=[[1, 0]])
+    row: f32[32] = .reshape(z)
+    part: f32[16] = .slice(row, start=[0], step=[2])
+    y: f32[16] = .tanh(part)
+    next: f32[300, 16] = .scatter_set(stack, n, y, axis=0)
+    second: f32[16, 1] = .reshape(y)
+    z2: f32[32, 1] = .contract(w, second, contracted=[[1, 0]])
+    row2: f32[32] = .reshape(z2)
+    part2: f32[16] = .slice(row2, start=[0], step=[2])
+    again: f32[16] = .add(x, part2)
+    state stack = next
+    output again = again
+}";
+
+#[test]
+fn a_row_is_written_behind_the_only_check() {
+    let graph = parse(CHECKED, &Registry::new()).unwrap();
+    let kernels = fuse(&graph, true).kernels;
+    let checks: Vec<bool> = kernels.iter().map(Kernel::has_checks).collect();
+    assert_eq!((checkers(&kernels), &checks[..]), (vec![0], &[true, false, false, false, true][..]));
+    assert!(!signature(&graph).contains("scatter: "), "{}", signature(&graph));
+    let plan = plan(&graph, kernels, 2);
+    assert_eq!(plan::verify(&graph, &plan), Vec::<String>::new());
+    // The state is no copy.
+    assert!(
+        plan.launches.iter().all(|launch| !plan.kernels[launch.kernel].name.ends_with(".next")),
+        "{plan}"
+    );
+}
+
+/// A check that needs the new state would come too late.
+#[test]
+fn rows_stay_scatters_before_a_check() {
+    let late = CHECKED.replace("output again = again", "output late = late").replace(
+        "state stack = next",
+        "s: f32[16] = .sum(next, axes=[0])\n l: f32[] = .sum(s, axes=[0])\n \
+                  c: i32[] = .cast(l, dtype=i32)\n ci: i32[] = .check(c, bound=50)\n \
+                  late: f32[16] = .gather(table, ci, axis=0)\n state stack = next",
+    );
+    let graph = parse(&late, &Registry::new()).unwrap_or_else(|error| panic!("{error:?}"));
+    assert!(signature(&graph).contains("scatter: "), "{}", signature(&graph));
+}
+
 /// A plan writes a row in place only where nothing has to come before, and a row has one writer.
 #[test]
 fn other_scatters_stay() {
