@@ -175,21 +175,33 @@ fn every_split_of_a_matmul_gives_the_same_result() {
     assert!(n_launches.contains(&1) && n_launches.contains(&2), "{n_launches:?}");
 }
 
-/// Slices that are vectors or not, of all layouts: tiles and slices that fit, and others that exceed the matrices.
+/// Slices that are vectors or not, of all layouts, of many and of few rows; some tiles and slices exceed the matrices.
 #[test]
 fn slices_of_the_contracted_axis_add_up() {
     let turns = [[false, false], [true, false], [false, true], [true, true]];
-    let shapes = [(1, [32, 64, 256]), (2, [36, 40, 100]), (3, [5, 33, 50]), (1, [512, 256, 36])];
+    let shapes = [(1, [32, 64, 256]), (2, [36, 40, 100]), (3, [9, 33, 50]), (1, [512, 256, 36])];
     for (batch, shape) in shapes {
-        for turned in turns {
-            let product = product(batch, shape, turned, turned[0]);
-            let (kernel, inputs) = (product.kernel(), product.inputs());
-            let fused = KernelSpec::sliced_product(&kernel, DeviceModel::H200).unwrap();
-            let buffers = inputs.each_ref().map(|input| bytes(input));
-            let Some(buffers) = on_host::run_launches(&kernel, &[fused], &buffers, 0) else { return };
-            assert_close(&f32s(&buffers[4]), product.result(&inputs));
+        turns
+            .into_iter()
+            .for_each(|turned| check_sliced(product(batch, shape, turned, turned[0]), DType::F32));
+    }
+    for (batch, shape) in [(1, [1, 256, 200]), (2, [3, 40, 96]), (1, [8, 1000, 36]), (3, [5, 33, 50])] {
+        for (turned, dtype) in turns.into_iter().zip([DType::F32, DType::F16, DType::BF16, DType::BF16]) {
+            check_sliced(product(batch, shape, turned, turned[0]), dtype);
         }
     }
+}
+
+fn check_sliced(product: Product, dtype: DType) {
+    let (kernel, mut inputs) = (product.kernel_of(dtype), product.inputs());
+    let fused = KernelSpec::sliced_product(&kernel, DeviceModel::H200).unwrap();
+    // With eight bits, numbers are exact in all types.
+    inputs[..2].iter_mut().flatten().for_each(|x| *x = (*x * 256.0).round() / 256.0);
+    let [lhs, rhs] =
+        [0, 1].map(|i| if dtype == DType::F32 { bytes(&inputs[i]) } else { dtype_bytes(dtype, &inputs[i]) });
+    let buffers = [lhs, rhs, bytes(&inputs[2]), bytes(&inputs[3])];
+    let Some(buffers) = on_host::run_launches(&kernel, &[fused], &buffers, 0) else { return };
+    assert_close(&f32s(&buffers[4]), product.result(&inputs));
 }
 
 /// Factors of all layouts that tensor cores read, of three types; tiles and steps that exceed the matrices, several
@@ -360,6 +372,8 @@ fn short_narrow_and_large_matmuls_are_not_sliced() {
         !is_sliced(1, [128, 10, 256]) && !is_sliced(1, [128, 256, 10]) && !is_sliced(1, [2048, 1024, 64])
     );
     assert!(is_sliced(5, [32, 512, 256]) && is_sliced(1, [1, 256, 256]));
+    // However large the right matrix is, few rows read it once.
+    assert!(is_sliced(1, [8, 32_000, 768]));
 }
 
 #[test]
