@@ -1,7 +1,7 @@
 //! Attention whose queries have keys of their own, or share them with few others: one block per row of scores.
 //!
-//! The warps of a block divide the keys. Each warp multiplies keys with the query, which lies in shared memory
-//! like the scores. The row body then turns the scores into weights in place. The warps divide the values as well,
+//! Teams of neighbouring threads divide the keys. Each team multiplies keys with the query, which lies in shared memory
+//! like the scores. The row body then turns the scores into weights in place. Teams divide the values as well,
 //! and each accumulates partial sums, which are added up at the end. Only the result is written to global memory.
 
 use crate::codegen::error::CodegenError;
@@ -19,8 +19,11 @@ use crate::ir::DType;
 
 /// Most queries that share the keys of a kernel with one block per row. For more, two matmuls are faster (decision 019).
 pub const MOST_QUERIES: usize = 8;
-/// Warps of a block.
-pub(super) const PLANES: usize = 8;
+/// Warps of a block, and of a block of a long row, if they fit.
+const PLANES: usize = 8;
+const PLANES_OF_LONG: usize = 16;
+/// The fewest keys of a long row. The loads of more warps hide latency.
+const LONG_ROW: usize = 512;
 /// Most elements of a row of scores per thread that stay in registers; longer rows are read again in each pass.
 const MOST_HELD: usize = 16;
 /// Alignment of the parts of shared memory, in words, so that no vector load crosses a border.
@@ -35,11 +38,6 @@ pub fn most_keys(device: &DeviceModel) -> usize {
     if device.plane == 1 { 0 } else { (device.shared_bytes / 4).saturating_sub(WORDS_BESIDE_SCORES) }
 }
 
-/// Threads of a block.
-pub(super) fn threads(device: DeviceModel) -> usize {
-    PLANES * device.plane
-}
-
 /// An attention kernel with one block per row of scores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionByBlock {
@@ -47,6 +45,8 @@ pub struct AttentionByBlock {
     pub(super) n: usize,
     pub(super) k: usize,
     pub(super) width: usize,
+    /// Warps of a block.
+    pub(super) planes: usize,
     pub(super) query: SourceForm,
     pub(super) key: SourceForm,
     pub(super) value: SourceForm,
@@ -92,6 +92,7 @@ pub fn launch(
         n,
         k,
         width,
+        planes: PLANES,
         query: (&body.query).into(),
         key: (&body.key).into(),
         value: (&body.value).into(),
@@ -101,10 +102,15 @@ pub fn launch(
     // 64-bit indices are allowed: they stay in registers.
     let is_double =
         body.bodies().into_iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
-    let has_room = 4 * form.layout(&scores_body, device).n_words <= device.shared_bytes && width <= MAX_DEPTH;
-    if is_double || !has_room || device.plane == 1 {
+    let has_room = |form: &AttentionByBlock| {
+        4 * form.layout(&scores_body, device).n_words <= device.shared_bytes
+            && form.n_threads(device) <= device.most_threads
+    };
+    if is_double || !has_room(&form) || width > MAX_DEPTH || device.plane == 1 {
         return Err(CodegenError::Attend);
     }
+    let wide = AttentionByBlock { planes: PLANES_OF_LONG, ..form.clone() };
+    let form = if n >= LONG_ROW && has_room(&wide) { wide } else { form };
     Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel), device))
 }
 
@@ -154,17 +160,22 @@ impl AttentionByBlock {
         }
     }
 
+    /// Threads of a block.
+    pub(super) fn n_threads(&self, device: DeviceModel) -> usize {
+        self.planes * device.plane
+    }
+
     pub(super) fn layout(&self, rows: &FusedBody, device: DeviceModel) -> Layout {
         let query = self.n.next_multiple_of(ALIGNED);
         let sums = (query + self.k).next_multiple_of(ALIGNED);
-        let exchange = (sums + PLANES * self.width).next_multiple_of(ALIGNED);
+        let exchange = (sums + self.planes * self.width).next_multiple_of(ALIGNED);
         let n_exchanged = n_shared_words(rows, self.plan(device), device).map_or(0, |(_, n_words)| n_words);
         Layout { query, sums, exchange, n_words: exchange + n_exchanged }
     }
 
     pub(super) fn plan(&self, device: DeviceModel) -> RowPlan {
-        let n_each = self.n.div_ceil(threads(device));
+        let n_each = self.n.div_ceil(self.n_threads(device));
         let groups = (n_each <= MOST_HELD).then_some(n_each);
-        RowPlan { threads: threads(device), rows: 1, width: 1, groups, is_across: false }
+        RowPlan { threads: self.n_threads(device), rows: 1, width: 1, groups, is_across: false }
     }
 }

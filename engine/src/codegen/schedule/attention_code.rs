@@ -8,7 +8,7 @@ use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::reduction::{State, butterfly};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::{self, Group};
-use crate::codegen::schedule::attention::{AttentionByBlock, Layout, PLANES, SourceForm, threads};
+use crate::codegen::schedule::attention::{AttentionByBlock, Layout, SourceForm};
 use crate::codegen::schedule::map::at_point;
 use crate::codegen::schedule::row_emit::row_by;
 use crate::codegen::schedule::row_exchange::SharedWords;
@@ -16,7 +16,7 @@ use crate::fusion::{Class, FusedBody, FusedInst, FusedOp};
 use crate::ir::Monoid;
 use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 
-/// Keys or values that a warp loads together, to hide latency.
+/// The most keys or values that a team loads together, to hide latency.
 const ITEMS_TOGETHER: usize = 4;
 
 impl Schedule for AttentionByBlock {
@@ -25,7 +25,7 @@ impl Schedule for AttentionByBlock {
     }
 
     fn threads(&self, kernel: &KernelSpec) -> usize {
-        threads(kernel.device())
+        self.n_threads(kernel.device())
     }
 
     fn blocks(&self, _: &KernelSpec, n_rows: usize) -> usize {
@@ -159,7 +159,7 @@ impl<'k> Block<'k> {
     fn load_query(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { k, query, .. } = self.form;
         let row = self.row_of(code, query, self.row)?;
-        self.strided_loop(code, self.unit, *k, threads(code.device), |code, column| {
+        self.strided_loop(code, self.unit, *k, self.form.n_threads(code.device), |code, column| {
             let value = self.elements(code, query, (self.row, &row), column, 1)?[0];
             let start = code.at(self.layout.query as i64);
             let place = code.add_at(start, column);
@@ -168,18 +168,18 @@ impl<'k> Block<'k> {
         })
     }
 
-    /// Each warp multiplies its keys with the query.
+    /// Each team multiplies its keys with the query.
     fn score(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { k, key, .. } = self.form;
         let width = vector_group::width(&key.body, *k);
-        let plane = code.device.plane;
-        self.warp_items(code, |code, items| {
+        let team = self.team(code, *k, width);
+        self.items(code, &team, |code, items| {
             let zero = code.float(F32, 0.0);
             let sums: Vec<Variable> = items.iter().map(|_| code.mutable(zero)).collect();
             let rows =
                 items.iter().map(|item| self.row_of(code, key, item.row)).collect::<Result<Vec<_>, _>>()?;
-            let first = code.scaled(self.lane, width as i64);
-            self.strided_loop(code, first, *k, plane * width, |code, column| {
+            let first = code.scaled(team.lane, width as i64);
+            self.strided_loop(code, first, *k, team.lanes * width, |code, column| {
                 let start = code.at(self.layout.query as i64);
                 let start = code.add_at(start, column);
                 let places = Group::from(code, start, width).points;
@@ -194,9 +194,9 @@ impl<'k> Block<'k> {
             })?;
             for (item, sum) in items.iter().zip(sums) {
                 let total = State { monoid: Monoid::Sum, parts: vec![code.snapshot(sum)], skips_nan: false };
-                let total = butterfly(code, total, plane).parts[0];
+                let total = butterfly(code, total, team.lanes).parts[0];
                 let zero = code.at(0);
-                let is_first = code.cmp(Comparison::Equal, self.lane, zero);
+                let is_first = code.cmp(Comparison::Equal, team.lane, zero);
                 let is_writer = code.and(is_first, item.is_inside);
                 code.when(is_writer, |code| self.memory.set_word(code, item.position, total));
             }
@@ -204,15 +204,15 @@ impl<'k> Block<'k> {
         })
     }
 
-    /// Each warp adds up its values, multiplied by their weights.
+    /// Each team adds up its values, multiplied by their weights, and each warp its teams.
     fn weigh(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { width: n_columns, value, .. } = self.form;
         let width = vector_group::width(&value.body, *n_columns);
-        let first = code.scaled(self.lane, width as i64);
-        let plane = code.device.plane;
-        let columns: Vec<Variable> = (0..n_columns.div_ceil(plane * width))
+        let team = self.team(code, *n_columns, width);
+        let first = code.scaled(team.lane, width as i64);
+        let columns: Vec<Variable> = (0..n_columns.div_ceil(team.lanes * width))
             .map(|round| {
-                let offset = code.at((round * plane * width) as i64);
+                let offset = code.at((round * team.lanes * width) as i64);
                 code.add_at(first, offset)
             })
             .collect();
@@ -220,7 +220,7 @@ impl<'k> Block<'k> {
         let sums: Vec<Vec<Variable>> =
             columns.iter().map(|_| (0..width).map(|_| code.mutable(zero)).collect()).collect();
         let end = code.at(*n_columns as i64);
-        self.warp_items(code, |code, items| {
+        self.items(code, &team, |code, items| {
             let rows =
                 items.iter().map(|item| self.row_of(code, value, item.row)).collect::<Result<Vec<_>, _>>()?;
             let weights: Vec<Variable> =
@@ -247,12 +247,16 @@ impl<'k> Block<'k> {
         let start = code.at(self.layout.sums as i64);
         let start = code.add_at(start, before);
         for (column, sums) in columns.into_iter().zip(sums) {
+            let totals: Vec<Variable> =
+                sums.into_iter().map(|sum| self.over_teams(code, &team, sum)).collect();
+            // The first team has the lowest columns; those of the others are behind the end.
+            let of_warp = code.scaled(self.lane, width as i64);
+            let column = if team.per_warp > 1 { of_warp } else { column };
             let is_column = code.less(column, end);
             code.when(is_column, |code| {
                 let first = code.add_at(start, column);
                 let places = Group::from(code, first, width).points;
-                for (place, sum) in places.into_iter().zip(sums) {
-                    let total = code.snapshot(sum);
+                for (place, total) in places.into_iter().zip(totals) {
                     self.memory.set_word(code, place, total);
                 }
             });
@@ -260,15 +264,27 @@ impl<'k> Block<'k> {
         Ok(())
     }
 
+    /// The sum of a warp's teams, whose lanes have the same columns.
+    fn over_teams(&self, code: &mut Code, team: &Team, sum: Variable) -> Variable {
+        let mut total = code.snapshot(sum);
+        let mut distance = team.lanes;
+        while distance < code.device.plane {
+            let other = code.shuffle_xor(total, distance as u32);
+            total = code.bin(Arithmetic::Add, total, other);
+            distance *= 2;
+        }
+        total
+    }
+
     /// Adds up the warps' partial sums, and runs the epilogue at each column.
     fn finish(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { width, end, .. } = self.form;
         let body = self.body(end);
-        self.strided_loop(code, self.unit, *width, threads(code.device), |code, column| {
+        self.strided_loop(code, self.unit, *width, self.form.n_threads(code.device), |code, column| {
             let start = code.at(self.layout.sums as i64);
             let first = code.add_at(start, column);
             let mut total = self.memory.word(code, first);
-            for plane in 1..PLANES {
+            for plane in 1..self.form.planes {
                 let offset = code.at((plane * width) as i64);
                 let place = code.add_at(first, offset);
                 let part = self.memory.word(code, place);
@@ -342,20 +358,31 @@ impl<'k> Block<'k> {
         result
     }
 
-    /// `body` at the keys of this warp, [`ITEMS_TOGETHER`] at a time.
-    fn warp_items(
+    /// The team of this thread for rows of `length` elements in vectors of `width`.
+    fn team(&self, code: &mut Code, length: usize, width: usize) -> Team {
+        let plane = code.device.plane;
+        let lanes = length.div_ceil(width).next_power_of_two().min(plane);
+        let [number, lane] = [code.divided(self.lane, lanes), code.modulo(self.lane, lanes)];
+        Team { lanes, per_warp: plane / lanes, number, lane }
+    }
+
+    /// `body` at the keys of this thread's team, some at a time. All teams of a warp take the same number of rounds.
+    fn items(
         &self,
         code: &mut Code,
+        team: &Team,
         body: impl FnOnce(&mut Code, &[Item]) -> Result<(), CodegenError>,
     ) -> Result<(), CodegenError> {
-        let n = self.form.n;
-        let first = code.scaled(self.plane, ITEMS_TOGETHER as i64);
-        self.strided_loop(code, first, n, PLANES * ITEMS_TOGETHER, |code, position| {
+        let AttentionByBlock { n, planes, .. } = *self.form;
+        let together = (n / (planes * team.per_warp)).clamp(1, ITEMS_TOGETHER);
+        let of_warp = together * team.per_warp;
+        let first = code.scaled(self.plane, of_warp as i64);
+        self.strided_loop(code, first, n, planes * of_warp, |code, start| {
             let before = code.scaled(self.matrix, n as i64);
-            let items: Vec<Item> = (0..ITEMS_TOGETHER)
+            let own = code.add_at(start, team.number);
+            let items: Vec<Item> = (0..together)
                 .map(|i| {
-                    let offset = code.at(i as i64);
-                    let position = code.add_at(position, offset);
+                    let position = code.at_offset(own, i * team.per_warp);
                     let end = code.at(n as i64);
                     let is_inside = code.less(position, end);
                     // Past the end, the last key is read again and ignored.
@@ -367,6 +394,18 @@ impl<'k> Block<'k> {
             body(code, &items)
         })
     }
+}
+
+/// Neighbouring threads of a warp that share a key or a value.
+struct Team {
+    /// Its threads; a power of two.
+    lanes: usize,
+    /// The teams of a warp.
+    per_warp: usize,
+    /// Its number in the warp.
+    number: Variable,
+    /// This thread's number in it.
+    lane: Variable,
 }
 
 /// A key or a value.
