@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(384, 1)attention (const __grid_constant__ TensorMap map_0, const __grid_constant__ TensorMap map_1, const __grid_constant__ TensorMap map_2, 
     const __nv_bfloat16* __restrict__ buffer_0, const __nv_bfloat16* __restrict__ buffer_1, const __nv_bfloat16* __restrict__ buffer_2, float* buffer_3, __nv_bfloat16* buffer_4, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 extern __shared__ __align__(1024) unsigned char dynamic_shared_mem[];
 const unsigned int keys = (shared_address(dynamic_shared_mem) + 1023) / 1024 * 1024;
 const unsigned int values = keys + 49152, queries = values + 49152;

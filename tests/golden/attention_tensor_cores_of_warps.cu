@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(384, 1)attention (
     const __nv_bfloat16* __restrict__ buffer_0, const __nv_bfloat16* __restrict__ buffer_1, const __nv_bfloat16* __restrict__ buffer_2, float* buffer_3, __nv_bfloat16* buffer_4, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 const TensorMap map_0 = {(const char *)buffer_0 + 0, 2, {64, 100, 3, 1, 1}, {64, 6400, 0, 0}, {64, 128}};
 const TensorMap map_1 = {(const char *)buffer_1 + 0, 2, {64, 130, 3, 1, 1}, {64, 8320, 0, 0}, {64, 64}};
 const TensorMap map_2 = {(const char *)buffer_2 + 0, 2, {32, 130, 3, 1, 1}, {32, 4160, 0, 0}, {64, 64}};

@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(256)count_digits (
     const uint32* __restrict__ buffer_0, uint32* buffer_1, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
 // Shared array size: 256, 1024 bytes
@@ -264,6 +265,7 @@ l_mut_187 = l_mut_187 + uint32(256);
 extern "C" __global__ void __launch_bounds__(256)sum_counts (
     uint32* buffer_0, uint32* buffer_1, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
 // Shared array size: 512, 2048 bytes
@@ -346,6 +348,7 @@ l_mut_15 = l_mut_15 + uint32(1);
 extern "C" __global__ void __launch_bounds__(32)place_keys (
     const uint32* __restrict__ buffer_0, const uint32* __restrict__ buffer_1, const uint32* __restrict__ buffer_2, const uint32* __restrict__ buffer_3, uint32* buffer_4, uint32* buffer_5, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
 // Shared array size: 32, 128 bytes

@@ -49,9 +49,17 @@ asm volatile("cp.async.wait_all;" ::: "memory");
 }
 #endif
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(1024)row (
     const __nv_bfloat16* __restrict__ buffer_0, float* buffer_1, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 gridDimGlobal = gridDim.x * gridDim.y * gridDim.z;
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);

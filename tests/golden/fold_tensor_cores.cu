@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(384, 1)fold (const __grid_constant__ TensorMap map_0, const __grid_constant__ TensorMap map_1, 
     const float* __restrict__ buffer_0, const float* __restrict__ buffer_1, const float* __restrict__ buffer_2, int32* buffer_3, uint32* buffer_4, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
 float l_mut_14;
 uint32 l_mut_16;

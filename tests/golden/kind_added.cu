@@ -14,9 +14,17 @@ struct info_st {
 };
 
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(256)map (
     float* buffer_0, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint3 absoluteIdx = make_uint3(
     blockIdx.x * blockDim.x + threadIdx.x,
     blockIdx.y * blockDim.y + threadIdx.y,
@@ -62,9 +70,17 @@ asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(place), "f"(
 }
 #endif
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(256)scatter (
     const int32* __restrict__ buffer_0, const float* __restrict__ buffer_1, float* buffer_2, uint32* buffer_3, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint3 absoluteIdx = make_uint3(
     blockIdx.x * blockDim.x + threadIdx.x,
     blockIdx.y * blockDim.y + threadIdx.y,

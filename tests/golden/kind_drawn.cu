@@ -36,9 +36,17 @@ return x;
 }
 #endif
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(32)row (
     float* buffer_0, const int32* __restrict__ buffer_1, float* buffer_2, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
 uint32 l_mut_50;

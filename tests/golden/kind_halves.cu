@@ -43,9 +43,17 @@ return x;
 }
 #endif
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(32)row (
     __half* buffer_0, __half* buffer_1, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
 const uint32 l_0 = threadIdx.x % uint32(4);

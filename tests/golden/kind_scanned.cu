@@ -14,9 +14,17 @@ struct info_st {
 };
 
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(128)scan (
     float* buffer_0, float* buffer_1, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint3 absoluteIdx = make_uint3(
     blockIdx.x * blockDim.x + threadIdx.x,
     blockIdx.y * blockDim.y + threadIdx.y,

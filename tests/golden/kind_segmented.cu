@@ -33,9 +33,17 @@ return x;
 }
 #endif
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(256)segmented_map (
     float* buffer_0, float* buffer_1, float* buffer_2, float* buffer_3, const int32* __restrict__ buffer_4, float* buffer_5, float* buffer_6, float* buffer_7, float* buffer_8, float* buffer_9, float* buffer_10, float* buffer_11, float* buffer_12, float* buffer_13, float* buffer_14, float* buffer_15, float* buffer_16, float* buffer_17, float* buffer_18, float* buffer_19, float* buffer_20, float* buffer_21, float* buffer_22, float* buffer_23, float* buffer_24, float* buffer_25, float* buffer_26, float* buffer_27, float* buffer_28, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 const bool l_0 = blockIdxGlobal >= uint32(196);
 const uint32 l_1 = (l_0) ? uint32(1) : uint32(0);

@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(384, 1)matmul (const __grid_constant__ TensorMap map_0, const __grid_constant__ TensorMap map_1, 
     const __nv_bfloat16* __restrict__ buffer_0, const __nv_bfloat16* __restrict__ buffer_1, __nv_bfloat16* buffer_2, __nv_bfloat16* buffer_3, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 extern __shared__ __align__(1024) unsigned char dynamic_shared_mem[];
 const unsigned int ring = (shared_address(dynamic_shared_mem) + 1023) / 1024 * 1024;
 const unsigned int full = ring + 196608, empty = full + 48;

@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(384, 1)matmul (
     const __nv_bfloat16* __restrict__ buffer_0, const __nv_bfloat16* __restrict__ buffer_1, __nv_bfloat16* buffer_2, __nv_bfloat16* buffer_3, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 const TensorMap map_0 = {(const char *)buffer_0 + 0, 2, {72, 384, 1, 1, 1}, {72, 27648, 0, 0}, {64, 256}};
 const TensorMap map_1 = {(const char *)buffer_1 + 0, 2, {264, 72, 1, 1, 1}, {264, 19008, 0, 0}, {64, 64}};
 extern __shared__ __align__(1024) unsigned char dynamic_shared_mem[];

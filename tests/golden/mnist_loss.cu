@@ -20,9 +20,17 @@ struct info_st {
 };
 
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(32)row (
     const float* __restrict__ buffer_0, float* buffer_1, int32* buffer_2, int32* buffer_3, float* buffer_4, float* buffer_5, int32* buffer_6, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
 const uint32 l_0 = threadIdx.x % uint32(8);

@@ -26,9 +26,17 @@ struct info_st {
 };
 
 
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile("griddepcontrol.wait;" ::: "memory");
+asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(128)row (
     const int32* __restrict__ buffer_0, const int32* __restrict__ buffer_1, const uint8* __restrict__ buffer_2, float* buffer_3, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 const uint32 l_0 = blockIdxGlobal * uint32(784);
 const uint32 l_1 = blockIdxGlobal * uint32(196);

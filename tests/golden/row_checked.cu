@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(32)row (
     float* buffer_0, const uint8* __restrict__ buffer_1, float* buffer_2, int32* buffer_3, float* buffer_4, uint32* buffer_5, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 l_mut_68;
 const uint32 l_0 = blockIdxGlobal * uint32(32);

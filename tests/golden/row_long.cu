@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(1024)row (
     __nv_bfloat16* buffer_0, __nv_bfloat16* buffer_1, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];

@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(32)row (
     float* buffer_0, float* buffer_1, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 const uint32 l_0 = blockIdxGlobal * uint32(32);
 const uint32 l_1 = l_0 + threadIdx.x;

@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(256)scatter_rows (
     const float* __restrict__ buffer_0, float* buffer_1, const uint32* __restrict__ buffer_2, const uint32* __restrict__ buffer_3, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint3 absoluteIdx = make_uint3(
     blockIdx.x * blockDim.x + threadIdx.x,
     blockIdx.y * blockDim.y + threadIdx.y,

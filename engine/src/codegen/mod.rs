@@ -35,7 +35,7 @@ pub use kernel::KernelSpec;
 pub use limits::SHARED_ATTENTION;
 pub use operand::Argument;
 pub use ops::assertion::{ASSERTION_WORDS, FailedAssertion, assertion_words, first_failure};
-pub use render::cuda::{KernelSource, cuda_sources};
+pub use render::cuda::{AWAIT, KernelSource, cuda_sources};
 pub use render::ordered::with_declarations_in_order;
 pub use schedule::matmul_fold::{PANEL_BYTES, Panel, PanelFold};
 pub use schedule::row_fold::fold_rows;

@@ -7,7 +7,8 @@
 //! - [`KernelSource::blocks_for`] blocks of [`KernelSource::block_dim`] threads and `shared_bytes` of dynamic
 //!   shared memory; a launch of 0 blocks is left out;
 //! - `bool` in memory as bytes 0 and 1;
-//! - an error flag of [`crate::codegen::assertion_words`] words `u32`, zero before the run.
+//! - an error flag of [`crate::codegen::assertion_words`] words `u32`, zero before the run;
+//! - each thread calls [`AWAIT`] first. On GPUs from sm_90 on, blocks may start while the kernel before still runs.
 //!
 //! Pitfalls of CubeCL 0.10 that shaped this module:
 //!
@@ -105,6 +106,7 @@ impl KernelSpec {
         let products = frame.as_ref().map(|frame| (frame.cores, &frame.products[..]));
         let (text, shared_bytes) = with_shared_in_order(&with_calls(&text, products));
         let text = frame.as_ref().map_or(text.clone(), |frame| with_maps(&text, frame.passed_maps().len()));
+        let text = with_await(&text);
         let shared_bytes = frame.as_ref().map(|frame| frame.shared_bytes).or(shared_bytes);
         let reported = || compiled.repr.as_ref().map_or(0, |repr| repr.shared_memory_size());
         Ok(KernelSource {
@@ -131,4 +133,27 @@ fn with_maps(text: &str, n_maps: usize) -> String {
     let Some((name, after)) = after.split_once('(') else { crate::bug!("a kernel without arguments") };
     let maps: String = (0..n_maps).map(|i| format!("const __grid_constant__ TensorMap map_{i}, ")).collect();
     format!("{before}{BOUNDS}{bounds}, 1){name}({maps}{after}")
+}
+
+/// The function that waits for the kernel before, then lets the blocks of the next one start.
+pub const AWAIT: &str = "await_kernel_before";
+
+/// The text with a call of [`AWAIT`] at the beginning of the kernel.
+fn with_await(text: &str) -> String {
+    const ENTRY: &str = "extern \"C\" __global__";
+    let Some((before, kernel)) = text.split_once(ENTRY) else { crate::bug!("a text without a kernel") };
+    let Some((head, body)) = kernel.split_once(") {\n") else { crate::bug!("a kernel without a body") };
+    format!(
+        "\
+{before}__device__ __forceinline__ void {AWAIT}() {{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");
+asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");
+#endif
+}}
+
+{ENTRY}{head}) {{
+{AWAIT}();
+{body}"
+    )
 }

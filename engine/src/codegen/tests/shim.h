@@ -10,6 +10,8 @@
 #include <vector>
 
 #define __global__
+#define __device__
+#define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __shared__

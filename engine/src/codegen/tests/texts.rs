@@ -21,6 +21,7 @@ fn a_map_is_one_guarded_straight_line() {
         extern "C" __global__ void __launch_bounds__(256)map (
             float* buffer_0, const float* __restrict__ buffer_1, const float* __restrict__ buffer_2, float* buffer_3, const __grid_constant__ info_st info
         ) {
+        await_kernel_before();
         uint3 absoluteIdx = make_uint3(
             blockIdx.x * blockDim.x + threadIdx.x,
             blockIdx.y * blockDim.y + threadIdx.y,

@@ -8,8 +8,11 @@ use crate::device::DeviceError;
 use crate::gpu::source::Source;
 use cudarc::driver::result::{DriverError, function, module};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute_enum, CUmodule};
-use engine_core::codegen::TensorMap;
+use engine_core::codegen::{AWAIT, TensorMap};
 use std::ffi::CString;
+
+/// The first version of CUDA whose graphs keep early starts.
+const EARLY_STARTS_IN_GRAPHS: i32 = 12030;
 
 /// Compiles kernels for one GPU.
 pub struct Compiler {
@@ -19,6 +22,8 @@ pub struct Compiler {
     pub architecture: Architecture,
     /// Machine code.
     pub disk: DiskCache,
+    /// Whether the driver and the GPU let blocks start before the kernel before has ended, in graphs too.
+    has_early_starts: bool,
 }
 
 /// A loaded kernel. Its module is never unloaded.
@@ -32,6 +37,8 @@ pub struct Function {
     pub shared_bytes: usize,
     /// The tensor maps that a launch passes before its pointers.
     pub maps: Vec<TensorMap>,
+    /// Whether its blocks wait for the kernel before, so that they may start earlier.
+    pub waits_itself: bool,
 }
 
 // SAFETY: a handle that the driver lets any thread of the context use.
@@ -66,7 +73,8 @@ impl Compiler {
         let mut capabilities = known_capabilities();
         capabilities.retain(|&architecture| known.allows(architecture, capability));
         let architecture = Architecture::of(capability, &capabilities, version)?;
-        Ok(Compiler { version, architecture, disk: DiskCache::from_env("cuda", "cubin") })
+        let has_early_starts = architecture.capability.0 >= 9 && driver >= EARLY_STARTS_IN_GRAPHS;
+        Ok(Compiler { version, architecture, disk: DiskCache::from_env("cuda", "cubin"), has_early_starts })
     }
 
     /// Compiles and loads a kernel in the current context; `owner` names it in errors.
@@ -76,11 +84,13 @@ impl Compiler {
             CompileError::Missing(what) => DeviceError::Failed(what),
         };
         let code = self.code(&source.text).map_err(broken)?;
-        match load(&code.bytes, source) {
+        let waits_itself = source.text.contains(AWAIT) && self.has_early_starts;
+        let load = |code: &[u8]| Ok(Function { waits_itself, ..load(code, source)? });
+        match load(&code.bytes) {
             // The entry is intact, but belongs to another driver or GPU.
             Err(DeviceError::Failed(_)) if code.is_from_disk => {
                 self.disk.note("the driver refuses a kernel of the cache; it was compiled again");
-                load(&self.fresh_code(&source.text).map_err(broken)?, source)
+                load(&self.fresh_code(&source.text).map_err(broken)?)
             }
             function => function,
         }
@@ -126,5 +136,12 @@ fn load(code: &[u8], source: &Source) -> Result<Function, DeviceError> {
         unsafe { function::set_function_attribute(handle, attribute, shared_bytes as i32) }
             .map_err(driver_error)?;
     }
-    Ok(Function { handle, entry: entry.clone(), threads, shared_bytes, maps: maps.clone() })
+    Ok(Function {
+        handle,
+        entry: entry.clone(),
+        threads,
+        shared_bytes,
+        maps: maps.clone(),
+        waits_itself: false,
+    })
 }

@@ -174,7 +174,11 @@ impl Gpu for Context {
     ) -> Result<f64, DeviceError> {
         let stop = Arc::new(Stop::new(self)?);
         let (streams, events) = (PlanStreams::new(self, 1)?, StepEvents::new(self, &program.steps, &stop)?);
-        clock::seconds(streams.main(), || enqueue(program, &events, memory, streams.stream(0)))
+        clock::seconds(streams.main(), || {
+            let stream = streams.stream(0);
+            stream.main().enqueues(false);
+            enqueue(program, &events, memory, stream)
+        })
     }
 }
 

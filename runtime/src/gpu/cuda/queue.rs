@@ -260,7 +260,11 @@ impl CudaQueue {
     ) -> Result<(), RunError> {
         self.number_from(launches, step)?;
         for (number, seconds) in seconds.iter_mut().enumerate() {
-            let enqueue = || self.enqueue_launch(launches, number, 0, self.streams.stream(0));
+            let enqueue = || {
+                let stream = self.streams.stream(0);
+                stream.main().enqueues(false);
+                self.enqueue_launch(launches, number, 0, stream)
+            };
             if *seconds < SHORT_SECONDS && launches.can_repeat(number) {
                 *seconds = clock::seconds(self.streams.main(), enqueue)?;
             } else {

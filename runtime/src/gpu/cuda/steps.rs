@@ -8,14 +8,17 @@ use super::library_call::CallAddresses;
 use super::loops::{Ends, Trips};
 use super::memory::CudaMemory;
 use super::stop::Stop;
-use super::streams::{PlanStream, record, wait};
+use super::streams::{Lane, PlanStream, record};
 use super::tensor_map;
 use crate::device::DeviceError;
 use crate::gpu::api::{GpuProgram, Located, MemoryPart};
 use crate::gpu::events::Events;
 use crate::gpu::prepared::{PreparedStep, Work};
 use cudarc::driver::result::{launch_kernel, memcpy_dtod_async, memset_d8_async};
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::{
+    CUdeviceptr, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUstream,
+    cuLaunchKernelEx,
+};
 use engine_core::program::Place;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -67,18 +70,18 @@ pub fn enqueue(
         return program
             .steps
             .iter()
-            .try_for_each(|step| start((program, trips), step, (memory, &[]), streams.stream()));
+            .try_for_each(|step| start((program, trips), step, (memory, &[]), streams.main()));
     }
     streams.fork()?;
     for (number, step) in program.steps.iter().enumerate() {
-        let stream = if step.branch == 0 { streams.stream() } else { streams.beside() };
+        let lane = if step.branch == 0 { streams.main() } else { streams.beside() };
         let awaited = step.waits.iter().filter_map(|&before| events.done[before]);
         for event in awaited {
-            wait(stream, &events.events[event])?;
+            lane.wait(&events.events[event])?;
         }
-        start((program, events.trips.as_ref()), step, (memory, &[]), stream)?;
+        start((program, events.trips.as_ref()), step, (memory, &[]), lane)?;
         if let Some(done) = events.done[number] {
-            record(&events.events[done], stream)?;
+            record(&events.events[done], lane.stream())?;
         }
     }
     streams.join()
@@ -91,7 +94,22 @@ fn start(
     (program, trips): (&GpuProgram<Context>, Option<&Trips>),
     step: &PreparedStep,
     (memory, moved): (&dyn Located<CudaMemory>, &[Moved]),
-    stream: CUstream,
+    lane: &Lane,
+) -> Result<(), DeviceError> {
+    let Work::Kernel { kernel, .. } = &step.work else {
+        lane.enqueues(false);
+        return start_on((program, trips), step, (memory, moved), (lane.stream(), false));
+    };
+    let waits_itself = program.kernels[*kernel].waits_itself;
+    let starts_early = lane.enqueues(waits_itself) && waits_itself;
+    start_on((program, trips), step, (memory, moved), (lane.stream(), starts_early))
+}
+
+fn start_on(
+    (program, trips): (&GpuProgram<Context>, Option<&Trips>),
+    step: &PreparedStep,
+    (memory, moved): (&dyn Located<CudaMemory>, &[Moved]),
+    (stream, starts_early): (CUstream, bool),
 ) -> Result<(), DeviceError> {
     let at = |place: Place| {
         let moved = moved.iter().find(|(moved, _)| *moved == place).map_or(0, |(_, bytes)| *bytes);
@@ -100,7 +118,7 @@ fn start(
     match &step.work {
         Work::Kernel { kernel, arguments, grid, info } => {
             let pointers = arguments.iter().map(|&place| at(place)).collect();
-            launch(&program.kernels[*kernel], stream, pointers, *grid, info)
+            launch(&program.kernels[*kernel], (stream, starts_early), pointers, (*grid, info))
         }
         Work::Product { product, factors, result, added, bias } => {
             let addresses = CallAddresses {
@@ -119,7 +137,8 @@ fn start(
             let ends = Ends { until: until.map_or(0, at), number: at(*number), trips: *most, failed };
             let trip = |stream, trip: usize| {
                 let moved = [&[(*number, (size_of::<i32>() * trip) as u64)], moved].concat();
-                body.iter().try_for_each(|step| start((program, trips), step, (memory, &moved), stream))
+                body.iter()
+                    .try_for_each(|step| start_on((program, trips), step, (memory, &moved), (stream, false)))
             };
             Trips::enqueue(trips, work, ends, stream, &trip)
         }
@@ -140,22 +159,46 @@ fn address(part: &MemoryPart<CudaMemory>) -> CUdeviceptr {
     part.memory.start() + part.offset as u64
 }
 
+/// Launches a kernel. If it `starts_early`, its blocks may start while the kernel before it on the stream still runs.
 fn launch(
     function: &Function,
-    stream: CUstream,
+    (stream, starts_early): (CUstream, bool),
     mut pointers: Vec<CUdeviceptr>,
-    [columns, rows, layers]: [u32; 3],
-    info: &[u64],
+    ([columns, rows, layers], info): ([u32; 3], &[u64]),
 ) -> Result<(), DeviceError> {
     let mut maps = tensor_map::encoded(&function.maps, &pointers)?;
     let mut arguments: Vec<*mut c_void> = maps.iter_mut().map(|map| (&raw mut *map).cast()).collect();
     arguments.extend(pointers.iter_mut().map(|start| (&raw mut *start).cast::<c_void>()));
     arguments.push(info.as_ptr().cast_mut().cast());
     let [x, y, z] = function.threads;
-    let (grid, shared_bytes) = ((columns, rows, layers), function.shared_bytes as u32);
+    let shared_bytes = function.shared_bytes as u32;
     // SAFETY: the arguments match the kernel's signature, and the driver copies them during the call. The plan's
     // verifier has checked the memory that they refer to.
-    let launched =
-        unsafe { launch_kernel(function.handle, grid, (x, y, z), shared_bytes, stream, &mut arguments) };
+    let launched = unsafe {
+        if starts_early {
+            let mut early = CUlaunchAttribute {
+                id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                pad: [0; 4],
+                value: CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+            };
+            let config = CUlaunchConfig {
+                gridDimX: columns,
+                gridDimY: rows,
+                gridDimZ: layers,
+                blockDimX: x,
+                blockDimY: y,
+                blockDimZ: z,
+                sharedMemBytes: shared_bytes,
+                hStream: stream,
+                attrs: &raw mut early,
+                numAttrs: 1,
+            };
+            let (handle, none) = (function.handle, std::ptr::null_mut());
+            cuLaunchKernelEx(&config, handle, arguments.as_mut_ptr(), none).result()
+        } else {
+            let grid = (columns, rows, layers);
+            launch_kernel(function.handle, grid, (x, y, z), shared_bytes, stream, &mut arguments)
+        }
+    };
     launched.map_err(|error| failed(&format!("starting a `{}` kernel", function.entry), &error))
 }

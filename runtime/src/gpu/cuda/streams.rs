@@ -6,6 +6,7 @@ use super::event::Event;
 use crate::device::DeviceError;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// The streams of a plan. Steps begin and end on the first, the main stream.
@@ -17,12 +18,42 @@ pub struct PlanStreams {
 
 /// A stream with its side stream.
 pub struct PlanStream {
-    stream: Arc<CudaStream>,
-    beside: Arc<CudaStream>,
+    main: Lane,
+    beside: Lane,
     forked: Event,
     joined: Event,
     /// Recorded on the stream when a step ends.
     ended: Event,
+}
+
+/// A stream, and what the next launch on it waits for.
+pub struct Lane {
+    stream: Arc<CudaStream>,
+    /// Whether the next launch waits for nothing but a kernel of code generation before it. Such kernels wait themselves, so
+    /// their blocks may start before.
+    is_behind_kernel: Cell<bool>,
+}
+
+impl Lane {
+    fn new(context: &Arc<Context>) -> Result<Lane, DeviceError> {
+        Ok(Lane { stream: context.new_stream()?, is_behind_kernel: Cell::new(false) })
+    }
+
+    pub fn stream(&self) -> CUstream {
+        self.stream.cu_stream()
+    }
+
+    /// Notes what is enqueued now: a kernel of code generation, or something else. Returns whether the work before was such a
+    /// kernel.
+    pub fn enqueues(&self, is_kernel: bool) -> bool {
+        self.is_behind_kernel.replace(is_kernel)
+    }
+
+    /// Makes later work wait for an event.
+    pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
+        self.enqueues(false);
+        wait(self.stream(), event)
+    }
 }
 
 impl PlanStreams {
@@ -39,12 +70,13 @@ impl PlanStreams {
 
     /// The main stream.
     pub fn main(&self) -> &Arc<CudaStream> {
-        &self.streams[0].stream
+        &self.streams[0].main.stream
     }
 
     /// Makes the other streams wait for the beginning of a step on the main stream.
     pub fn begin(&self) -> Result<(), DeviceError> {
         let [main, others @ ..] = &self.streams[..] else { return Ok(()) };
+        main.main.enqueues(false);
         if others.is_empty() {
             return Ok(());
         }
@@ -65,42 +97,42 @@ impl PlanStreams {
 impl PlanStream {
     fn new(context: &Arc<Context>) -> Result<PlanStream, DeviceError> {
         Ok(PlanStream {
-            stream: context.new_stream()?,
-            beside: context.new_stream()?,
+            main: Lane::new(context)?,
+            beside: Lane::new(context)?,
             forked: new_event()?,
             joined: new_event()?,
             ended: new_event()?,
         })
     }
 
-    pub fn stream(&self) -> CUstream {
-        self.stream.cu_stream()
+    pub fn main(&self) -> &Lane {
+        &self.main
     }
 
     /// Records an event on the stream.
     pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
-        record(event, self.stream())
+        record(event, self.main.stream())
     }
 
     /// Makes later work on the stream wait for an event.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
-        wait(self.stream(), event)
+        self.main.wait(event)
     }
 
     /// The side stream.
-    pub fn beside(&self) -> CUstream {
-        self.beside.cu_stream()
+    pub fn beside(&self) -> &Lane {
+        &self.beside
     }
 
     /// Makes the side stream wait for the work enqueued on the stream so far.
     pub fn fork(&self) -> Result<(), DeviceError> {
         self.record(&self.forked)?;
-        wait(self.beside(), &self.forked)
+        self.beside.wait(&self.forked)
     }
 
     /// Makes the stream wait for its side stream.
     pub fn join(&self) -> Result<(), DeviceError> {
-        record(&self.joined, self.beside())?;
+        record(&self.joined, self.beside.stream())?;
         self.wait(&self.joined)
     }
 }
@@ -114,7 +146,6 @@ pub fn record(event: &Event, stream: CUstream) -> Result<(), DeviceError> {
     event.record(stream).map_err(|error| failed("recording an event", &error))
 }
 
-/// Makes later work on a stream wait for an event.
-pub fn wait(stream: CUstream, event: &Event) -> Result<(), DeviceError> {
+fn wait(stream: CUstream, event: &Event) -> Result<(), DeviceError> {
     event.hold(stream).map_err(|error| failed("waiting for an event", &error))
 }
