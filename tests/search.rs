@@ -7,6 +7,8 @@ use engine::runtime::device::Device;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+#[path = "search/filters.rs"]
+mod filters;
 #[path = "search/heads.rs"]
 mod heads;
 #[path = "common/offline.rs"]
@@ -265,4 +267,19 @@ fn no_wrong_result_is_certain() {
         }
     }
     assert!(n_certain > 10_000.0, "{n_certain}");
+}
+
+/// Squared norms of some rows overflow, and so do products with them.
+#[test]
+fn rows_of_infinite_norms_are_not_lost() {
+    for call in
+        ["nearest(q, x, k=10)", "nearest(q, x, k=10, margin=0)", "nearest(q, x, k=3, coarse=\\\"bf16\\\")"]
+    {
+        for (q, x) in [
+            ("a", "where(remainder(i, 7) == 0, 1e19 * b, b)"),
+            ("1e19 * (1.0 + 0.01 * a)", "where(remainder(i, 7) == 0, 1e19 * (1.0 + 0.01 * b), b)"),
+        ] {
+            Case { sizes: [5, 3000, 8], formulas: [q, x], call, nodes: "" }.check(false);
+        }
+    }
 }

@@ -79,6 +79,9 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     n_launched++;
     return is("launch_memory") ? 2 : 0;
 }
+int cuLaunchKernelEx(const void *config, void *function, void **arguments, void **extra) {
+    return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, extra);
+}
 
 // ---- The compiler.
 

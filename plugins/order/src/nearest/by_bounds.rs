@@ -1,5 +1,6 @@
 //! `nearest_by_bounds`.
 
+use super::filter::expect_filter;
 use super::in_turn::{Comparison, Number};
 use super::metric;
 use super::metric::Metric;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 
 /// The k rows nearest to each query, ascending, and how many rows were compared with it: `i32[m, k]` and `i32[m]`. The value
 /// of row j for query i (a squared distance, for example) is at least `slope[i]·scores[i, j] + offset[i]`. A row is not
-/// compared if k others are nearer than that. A bound that is NaN hides no row.
+/// compared if k others are nearer than that. A bound that is NaN hides no row. Rows that a filter hides come behind all
+/// others.
 ///
 /// Rows of the least scores come first, so that few others are compared.
 pub fn nearest_by_bounds() -> OpForm {
@@ -24,6 +26,7 @@ pub fn nearest_by_bounds() -> OpForm {
         .input("scores", "`[m, n]`; less is nearer")
         .input("slope", "`[m]`, not negative")
         .input("offset", "`[m]`")
+        .optional("filter", "whether each row may be found: `bool[n]`, or `bool[m, n]` for each query")
         .results(&["rows", "compared"])
         .attr(AttrSpec::must("k", "how many, at least 1 and at most n", AttrKind::Int))
         .attr(metric())
@@ -63,11 +66,14 @@ fn types(inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
         && base.rank() == 2
         && *base == of(vec![base.shape[0].clone(), queries.shape[1].clone()])
         && *scores == of(vec![queries.shape[0].clone(), base.shape[0].clone()])
-        && inputs[3..].iter().all(|ty| *ty == of(vec![queries.shape[0].clone()]));
+        && inputs[3..5].iter().all(|ty| *ty == of(vec![queries.shape[0].clone()]));
     if !fits {
         let types: Vec<String> = inputs.iter().map(Type::to_string).collect();
         return Err(TypeIssue::new(format!("`nearest_by_bounds` of {}", types.join(", ")))
             .help("queries are [m, d], rows [n, d], scores [m, n], slope and offset [m], all of one type"));
+    }
+    if let Some(filter) = inputs.get(5) {
+        expect_filter("nearest_by_bounds", [queries, base], filter, 5)?;
     }
     let k = attrs.int("k");
     let k = usize::try_from(k).ok().filter(|&k| k >= 1 && base.shape[0].fixed().is_none_or(|n| k <= n));
@@ -86,6 +92,11 @@ fn sizes(call: &KernelCall) -> [usize; 3] {
     [base[0], base[1], call.attrs().int("k") as usize]
 }
 
+/// The rank of the filter, 0 without one.
+fn filter_rank(call: &KernelCall) -> usize {
+    call.inputs.get(5).map_or(0, |filter| filter.extents().len())
+}
+
 /// The most parts of the queries, each with a workspace.
 const MAX_PARTS: usize = 64;
 
@@ -93,13 +104,17 @@ fn host<T: Number, E: Entry>(call: &KernelCall) -> HostKernel {
     let ([n, d, k], m) = (sizes(call), call.inputs[0].extents()[0]);
     let comparison = Comparison::<E>::new(Metric::of(call.attrs()), [n, d, k]);
     let n_parts = m.clamp(1, MAX_PARTS);
+    let filter_rank = filter_rank(call);
     HostKernel {
         workspace_bytes: 8 * n_parts * comparison.words(),
         run: Box::new(move |lent: &mut Lent| {
             let [queries, base, scores, slope, offset] = [0, 1, 2, 3, 4].map(|i| lent.input::<T>(i));
+            let filter = (filter_rank > 0).then(|| lent.input::<u8>(5));
             lent.parallel_for(m, n_parts, &|mut part| {
                 for query in part.units.clone() {
-                    let bounds = (&scores[query * n..(query + 1) * n], slope[query], offset[query]);
+                    let of_query = query * n..(query + 1) * n;
+                    let allowed = filter.map(|x| if filter_rank == 2 { &x[of_query.clone()] } else { x });
+                    let bounds = ((&scores[of_query], slope[query], offset[query]), allowed);
                     let vector = &queries[query * d..(query + 1) * d];
                     let mut results = part.results.unit(query);
                     let (rows, compared) = (results.take::<i32>(0), results.take::<i32>(1));
@@ -116,8 +131,13 @@ fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
     let [queries, base, scores, slope, offset] = [0, 1, 2, 3, 4].map(|i| args[i].to_f64());
     let mut workspace = vec![0; comparison.words()];
     let (mut rows, mut compared) = (vec![0; m * k], vec![]);
+    let filter_rank = filter_rank(call);
+    let filter: Option<Vec<u8>> =
+        args.get(5).map(|filter| filter.to_f64().into_iter().map(|x| u8::from(x != 0.0)).collect());
     for query in 0..m {
-        let bounds = (&scores[query * n..(query + 1) * n], slope[query], offset[query]);
+        let of_query = query * n..(query + 1) * n;
+        let allowed = filter.as_deref().map(|x| if filter_rank == 2 { &x[of_query.clone()] } else { x });
+        let bounds = ((&scores[of_query], slope[query], offset[query]), allowed);
         let vector = &queries[query * d..(query + 1) * d];
         let rows = &mut rows[query * k..(query + 1) * k];
         compared.push(comparison.run([vector, &base], bounds, &mut workspace, rows) as i64);

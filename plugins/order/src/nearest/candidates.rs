@@ -1,5 +1,6 @@
 //! The best of some candidates by their values.
 
+use super::filter::Filter;
 use super::metric::Metric;
 use super::{picked, sorted, topk};
 use engine_core::ir::{Builder, Value};
@@ -12,16 +13,27 @@ pub struct Search {
     pub queries: Value,
     /// The base, likewise.
     pub base: Value,
+    /// The rows that may be found.
+    pub filter: Option<Filter>,
     /// How many rows are wanted, at most n.
     pub k: usize,
 }
 
 impl Search {
+    /// The values of candidates `[m, count]`; less is nearer. Those of hidden rows are NaN.
+    pub fn values(&self, b: &mut Builder, candidates: Value) -> Value {
+        let values = self.metric.values(b, self.queries, self.base, candidates);
+        match self.filter {
+            Some(filter) => filter.hide(b, values, candidates),
+            None => values,
+        }
+    }
+
     /// The k best of the candidates `[m, count]` in ascending order, and the value of the last of them, `[m]`. Candidates
     /// ascend, so that equal values are ordered by row.
     pub fn best(&self, b: &mut Builder, candidates: Value) -> (Value, Value) {
         let m = b.extents(candidates)[0];
-        let values = self.metric.values(b, self.queries, self.base, candidates);
+        let values = self.values(b, candidates);
         let best = topk(b, values, self.k, false);
         let last = b.slice(best[0], &[0, self.k - 1], &[m, 1], &[1, 1]);
         let last = b.reshape(last, &[m]);

@@ -94,6 +94,10 @@ pub fn rounded(b: &mut Builder, x: Value, norms: Value, halves: DType) -> (Value
 const TINY: f64 = 1e-30;
 /// Of vectors with lesser squared norms, products may lose digits: their errors are not relative to lengths.
 const SHORT: f64 = 1e-24;
+/// Squared norms of `f32` from about 3e38 on overflow. A row of such a norm is farther than `FAR` from a shorter vector than
+/// `LONG`, both squared.
+const LONG: f64 = 1e36;
+const FAR: f64 = 1e38;
 
 /// `1 / √x` of squared norms, 0 of 0, and ∞ of short vectors.
 fn inverses_of_long(b: &mut Builder, squares: Value) -> Value {
@@ -136,9 +140,16 @@ impl Errors {
 
     /// Whether no row outside the candidates is nearer than the k-th of them, `bool[m]`: from the squared norms of the
     /// queries, the least score outside, and the k-th value of the candidates, each `[m]`. A NaN proves nothing.
+    ///
+    /// A row whose squared norm overflows may have any score. It is farther from a query of moderate length than
+    /// [`FAR`], so nothing is certain of other queries and of farther candidates.
     pub fn certified(&self, b: &mut Builder, metric: Metric, [norms, least, farthest]: [Value; 3]) -> Value {
         let [slope, offset] = self.bound(b, metric, norms);
-        b.map(&[slope, least, offset, farthest], |v| (v[0] * v[1] + v[2]).gt(v[3]))
+        let certified = b.map(&[slope, least, offset, farthest], |v| (v[0] * v[1] + v[2]).gt(v[3]));
+        match metric {
+            Metric::Squared => b.map(&[certified, norms, farthest], |v| v[0] & v[1].lt(LONG) & v[2].lt(FAR)),
+            _ => certified,
+        }
     }
 
     /// Slope and offset of the bound of each query: the value of a row is at least `slope·score + offset`. `norms` are the

@@ -1,6 +1,7 @@
 //! The product of queries and rows that a search begins with.
 
 use super::certificate::{Errors, Factor, rounded};
+use super::filter::Filter;
 use super::head::{Coordinates, Head};
 use super::metric::{Metric, inverses, squared_norms};
 use engine_core::ir::{Builder, DType, E, Monoid, Value};
@@ -89,18 +90,35 @@ impl FirstPass {
         b.target.folds_columns_of(b.dtype(self.factors[0]), self.errors.precision)
     }
 
-    /// The scores of queries, a part of the first factor, and all rows: `[m, n]`.
-    pub fn scores(&self, b: &mut Builder, queries: Value) -> Value {
-        self.errors.scores(b, self.metric, [queries, self.factors[1]], self.norms[1])
+    /// The scores of queries, a part of the first factor, and all rows: `[m, n]`. The filter is that of these queries.
+    pub fn scores(&self, b: &mut Builder, queries: Value, filter: Option<Filter>) -> Value {
+        let scores = self.errors.scores(b, self.metric, [queries, self.factors[1]], self.norms[1]);
+        match filter {
+            Some(filter) => filter.hide_scores(b, scores, 0),
+            None => scores,
+        }
     }
 
-    /// The least score of each block of `width` rows, `[m, blocks]`, for blocks that begin with row `first`. Rows that are
-    /// not `allowed`, a truth value for each of all rows, do not count. A block with a NaN has the score -∞.
+    /// Whether no row outside the candidates is nearer than the k-th of them, `bool[m]`: from the least score outside, and
+    /// the k-th value of the candidates. Scores that overflowed to NaN may be missing in the least score.
+    pub fn certified(&self, b: &mut Builder, [least, farthest]: [Value; 2]) -> Value {
+        let certified = self.errors.certified(b, self.metric, [self.norms[0], least, farthest]);
+        if self.metric == Metric::Squared {
+            return certified;
+        }
+        // Products with a row of an infinite norm may overflow.
+        let overflows = b.map(&[self.norms[1]], |v| v[0].eq(f64::INFINITY).cast(DType::I32));
+        let overflows = b.reduce(Monoid::Max, overflows, &[0]);
+        b.map(&[certified, overflows], |v| v[0] & v[1].eq(0.0))
+    }
+
+    /// The least score of each block of `width` rows, `[m, blocks]`, for blocks that begin with row `first`. Rows that the
+    /// filter hides do not count. A block with a NaN has the score -∞.
     pub fn minima(
         &self,
         b: &mut Builder,
         [first, n_blocks, width]: [usize; 3],
-        allowed: Option<Value>,
+        filter: Option<Filter>,
     ) -> Value {
         let [queries, base] = self.factors;
         let (m, d) = (b.extents(queries)[0], b.extents(base)[1]);
@@ -108,9 +126,8 @@ impl FirstPass {
         let base = b.slice(base, &[first, 0], &[n, d], &[1, 1]);
         let of_rows = b.slice(self.norms[1], &[first], &[n], &[1]);
         let mut scores = self.errors.scores(b, self.metric, [queries, base], of_rows);
-        if let Some(allowed) = allowed {
-            let allowed = b.slice(allowed, &[first], &[n], &[1]);
-            scores = b.map(&[scores, allowed], |v| E::select(v[1], v[0], f64::INFINITY));
+        if let Some(filter) = filter {
+            scores = filter.hide_scores(b, scores, first);
         }
         let scores = b.reshape(scores, &[m, n_blocks, width]);
         let least = b.reduce(Monoid::Min, scores, &[2]);

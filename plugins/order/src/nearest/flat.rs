@@ -4,7 +4,7 @@
 //! uncertain.
 
 use super::candidates::Search;
-use super::metric::Metric;
+use super::filter::Filter;
 use super::{picked, sorted, topk};
 use engine_core::ir::{
     Binary, Builder, Combine, DType, E, Graph, InputKind, Keep, Literal, NodeOp, Output, Symbol, Type, Value,
@@ -33,8 +33,9 @@ pub fn compared_with_all(b: &mut Builder, search: &Search, found: Value, certifi
     let values = b.full(Literal::Float(0.0), Type::new(dtype, &group));
     let rows = b.full(Literal::Int(0), Type::new(DType::I32, &group));
     let carried = [all, values, rows];
-    let given = [search.queries, search.base, order, n_uncertain];
-    let region = Trip::region(b, &shape, search.metric, carried, given);
+    let mut given = vec![search.queries, search.base, order, n_uncertain];
+    given.extend(search.filter.map(|filter| filter.value()));
+    let region = Trip::region(b, &shape, search, carried, &given);
     let trips = shape.n_segments * shape.n_places / shape.group;
     let op = NodeOp::Loop {
         trips,
@@ -90,23 +91,15 @@ impl Shape {
 /// One trip: a group of queries and a segment of the base.
 struct Trip<'s> {
     shape: &'s Shape,
-    metric: Metric,
     /// The number of the segment, `i32[]`.
     segment: Value,
-    /// The group's queries, `[group, d]`.
-    queries: Value,
-    base: Value,
+    /// The search of the group's queries.
+    search: Search,
 }
 
 impl Trip<'_> {
     /// The region of the loop: carried values, the number of the trip, given values.
-    fn region(
-        outer: &Builder,
-        shape: &Shape,
-        metric: Metric,
-        carried: [Value; 3],
-        given: [Value; 4],
-    ) -> Graph {
+    fn region(outer: &Builder, shape: &Shape, whole: &Search, carried: [Value; 3], given: &[Value]) -> Graph {
         let mut b = Builder::new(Graph::new("uncertain"), outer.ops);
         let b = &mut b;
         let input = |b: &mut Builder, name: &str, ty: Type| b.input(name, InputKind::Data, ty);
@@ -116,6 +109,7 @@ impl Trip<'_> {
         let [queries, base, order, n_uncertain] =
             [("queries", given[0]), ("base", given[1]), ("order", given[2]), ("n_uncertain", given[3])]
                 .map(|(name, value)| input(b, name, outer.ty(value).clone()));
+        let filter = given.get(4).map(|&value| Filter::given(input(b, "filter", outer.ty(value).clone())));
         let n_segments = b.full(Literal::Int(shape.n_segments as i64), Type::scalar(DType::I32));
         let segment = b.binary(Binary::Rem, number, n_segments);
         let group = b.binary(Binary::Div, number, n_segments);
@@ -125,7 +119,8 @@ impl Trip<'_> {
         let places = b.gather(order, place, 0, 0);
         let of_queries = b.map(&[places], |v| v[0].min((shape.m - 1) as f64));
         let queries = b.gather(queries, of_queries, 0, 0);
-        let trip = Trip { shape, metric, segment, queries, base };
+        let filter = filter.map(|filter| filter.of_queries(b, of_queries));
+        let trip = Trip { shape, segment, search: Search { queries, base, filter, ..*whole } };
         let (values, rows) = trip.best(b, values, rows);
         let all = trip.written(b, all, rows, [places, place, n_uncertain]);
         let ends = b.map(&[segment, first, n_uncertain], |v| {
@@ -142,13 +137,13 @@ impl Trip<'_> {
         let Shape { group, k, n, segment, .. } = *self.shape;
         let is_first = b.map(&[self.segment], |v| v[0].eq(0.0));
         let first_rows = b.iota(1, Type::new(DType::I32, &[group, k]));
-        let first_values = self.metric.values(b, self.queries, self.base, first_rows);
+        let first_values = self.search.values(b, first_rows);
         let values = b.map(&[is_first, first_values, values], |v| E::select(v[0], v[1], v[2]));
         let rows = b.map(&[is_first, first_rows, rows], |v| E::select(v[0], v[1], v[2]));
         let within = b.iota(1, Type::new(DType::I32, &[group, segment]));
         let own = b.map(&[within, self.segment], |v| v[0] + v[1] * segment as f64 + k as f64);
         let inside = b.map(&[own], |v| v[0].min((n - 1) as f64));
-        let own_values = self.metric.values(b, self.queries, self.base, inside);
+        let own_values = self.search.values(b, inside);
         // Rows behind the last one come behind all others, as NaN does.
         let own_values = b.map(&[own, own_values], |v| E::select(v[0].lt(n as f64), v[1], f64::NAN));
         let values = b.concat(&[values, own_values], 1);

@@ -10,7 +10,6 @@
 use super::metric::squared_norms;
 use engine_core::ir::{Binary, Builder, Contract, DType, Type, Value};
 use engine_core::numerics::Precision;
-use engine_core::op::Lowering;
 
 /// What heads are made with.
 pub struct Head {
@@ -31,10 +30,10 @@ pub struct Coordinates {
 }
 
 impl Head {
-    /// The head that a call asks for, in the type `dtype`.
-    pub fn of(b: &mut Builder, call: &Lowering, dtype: DType) -> Option<Head> {
-        let axes = call.inputs.get(2).map(|&axes| b.cast(axes, dtype))?;
-        Some(Head { axes, mean: call.inputs.get(3).map(|&mean| b.cast(mean, dtype)) })
+    /// The head of axes and perhaps a mean, in the type `dtype`.
+    pub fn of(b: &mut Builder, operands: &[Value], dtype: DType) -> Option<Head> {
+        let axes = operands.first().map(|&axes| b.cast(axes, dtype))?;
+        Some(Head { axes, mean: operands.get(1).map(|&mean| b.cast(mean, dtype)) })
     }
 
     /// The coordinates of queries `[m, d]` and base `[n, d]`.

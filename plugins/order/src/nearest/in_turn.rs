@@ -12,6 +12,7 @@ pub trait Number: Ranked + Add<Output = Self> + Sub<Output = Self> + Mul<Output 
     const ZERO: Self;
     const HALF: Self;
     const ONE: Self;
+    const NAN: Self;
     fn sqrt(self) -> Self;
     fn inverse(self) -> Self;
 }
@@ -22,6 +23,7 @@ macro_rules! number {
             const ZERO: $ty = 0.0;
             const HALF: $ty = 0.5;
             const ONE: $ty = 1.0;
+            const NAN: $ty = <$ty>::NAN;
 
             fn sqrt(self) -> $ty {
                 self.sqrt()
@@ -103,11 +105,12 @@ impl<E: Entry> Comparison<E> {
         Parts { least, blocks: E::slice(blocks), done, first: E::slice(first), best }
     }
 
-    /// Writes the k nearest rows in ascending order, and returns how many rows were compared.
+    /// Writes the k nearest rows in ascending order, and returns how many rows were compared. Rows that are not `allowed`
+    /// come behind all others.
     pub fn run<T: Number>(
         &self,
         [query, base]: [&[T]; 2],
-        bounds: Bounds<T>,
+        (bounds, allowed): (Bounds<T>, Option<&[u8]>),
         workspace: &mut [u64],
         rows: &mut [i32],
     ) -> usize {
@@ -115,8 +118,8 @@ impl<E: Entry> Comparison<E> {
         for (least, scores) in parts.least.iter_mut().zip(bounds.0.chunks(BLOCK)) {
             *least = least_of(scores);
         }
-        let query =
-            Query { metric: self.metric, d: self.d, vector: query, inverse: inverse_norm(query), base };
+        let inverse = inverse_norm(query);
+        let query = Query { metric: self.metric, d: self.d, vector: query, inverse, base, allowed };
         let mut n_best = 0;
         if self.n_first() > 0 {
             self.begin(&query, bounds.0, &mut parts);
@@ -302,11 +305,19 @@ struct Query<'q, T> {
     /// The inverse of its norm, for cosines.
     inverse: T,
     base: &'q [T],
+    /// Whether each row may be found.
+    allowed: Option<&'q [u8]>,
 }
 
 impl<T: Number> Query<'_, T> {
-    /// The values of rows; less is nearer.
+    /// The values of rows; less is nearer. Those of hidden rows are NaN.
     fn values(&self, rows: [usize; ROWS]) -> [T; ROWS] {
+        let values = self.distances(rows);
+        let Some(allowed) = self.allowed else { return values };
+        std::array::from_fn(|i| if allowed[rows[i]] != 0 { values[i] } else { T::NAN })
+    }
+
+    fn distances(&self, rows: [usize; ROWS]) -> [T; ROWS] {
         let rows = rows.map(|row| &self.base[row * self.d..(row + 1) * self.d]);
         match self.metric {
             Metric::Squared => sums(self.vector, rows, |_, q, x| (q - x) * (q - x)),

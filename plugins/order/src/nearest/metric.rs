@@ -25,7 +25,21 @@ impl Metric {
 
     /// The values of queries `[m, d]` and of their candidates `[m, count]`, which are rows of the base. Less is nearer.
     pub fn values(self, b: &mut Builder, queries: Value, base: Value, candidates: Value) -> Value {
+        self.values_where(b, queries, base, candidates, None)
+    }
+
+    /// As [`Metric::values`]. Candidates that are not `allowed`, `[m, count]`, count as zeros for every content of their
+    /// rows, and have no gradient.
+    pub fn values_where(
+        self,
+        b: &mut Builder,
+        queries: Value,
+        base: Value,
+        candidates: Value,
+        allowed: Option<Value>,
+    ) -> Value {
         let rows = b.gather(base, candidates, 0, 0);
+        let rows = zeros_elsewhere(b, rows, allowed);
         let queries_of = paired(b, queries, rows);
         match self {
             Metric::Squared => {
@@ -40,6 +54,7 @@ impl Metric {
             Metric::Cosine => {
                 let of_rows = inverse_norms(b, base);
                 let of_rows = b.gather(of_rows, candidates, 0, 0);
+                let of_rows = zeros_elsewhere(b, of_rows, allowed);
                 let of_queries = inverse_norms(b, queries);
                 let of_queries = b.unreduce(of_queries, &[1], candidates);
                 cosine_distances(b, [queries_of, rows], [of_queries, of_rows])
@@ -54,6 +69,15 @@ impl Metric {
             _ => values,
         }
     }
+}
+
+/// Numbers of candidates, `[m, count]` or `[m, count, d]`, with zeros for those that are not allowed.
+fn zeros_elsewhere(b: &mut Builder, x: Value, allowed: Option<Value>) -> Value {
+    let Some(mut allowed) = allowed else { return x };
+    if b.ty(x).rank() == 3 {
+        allowed = b.unreduce(allowed, &[2], x);
+    }
+    b.map(&[x, allowed], |v| E::select(v[1], v[0], 0.0))
 }
 
 /// `|x|²` of each row.

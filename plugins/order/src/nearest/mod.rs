@@ -3,6 +3,7 @@
 mod by_bounds;
 mod candidates;
 mod certificate;
+mod filter;
 mod first_pass;
 mod flat;
 mod head;
@@ -21,12 +22,17 @@ use engine_core::op::{
     AttrKind, AttrSpec, Example, Grad, GradCheck, InputSpec, Lower, Lowering, OpForm, Role, Rounding,
     TypeIssue, TypeRule,
 };
+use filter::{Filter, expect_filter};
 use metric::Metric;
 
 /// The k rows of a matrix nearest to each query, exactly, without a matrix of distances. It maps
 /// `(f32[m, d], f32[n, d])` to distances `[m, k]`, in order, and indices `i32[m, k]`. Equal distances are ordered by
 /// index. The third result, `bool[m]`, is whether one pass was certain of the rows of each query, and the fourth, `i32[m]`,
 /// how many rows were compared with it.
+///
+/// A filter hides rows: `bool[n]` for all queries, or `bool[m, n]` for each of them. Hidden rows are not found, and neither
+/// are rows at a distance of NaN then. Missing rows have the index -1 and an infinite distance without a gradient. Other
+/// optional operands may take the place of the filter.
 ///
 /// `axes` are directions in which the rows differ most, such as those of `principal_axes`. Lower bounds of the distances
 /// then follow from a product of few columns. The result is the same.
@@ -70,6 +76,21 @@ pub fn nearest() -> OpForm {
                 &[("f32[1, 2]", &[1.0, -1.0]), ("f32[3, 2]", &[1.0, 1.0, 2.0, -1.0, -5.0, 0.0])],
                 &[("f32[1, 1]", &[3.0]), ("i32[1, 1]", &[1.0]), ("bool[1]", &[1.0]), ("i32[1]", &[3.0])],
             ),
+            Example::new(
+                "with a filter for each query, which leaves two rows and one",
+                "nearest(a, b, c, k=2)",
+                &[
+                    ("f32[2, 1]", &[0.0, 1.0]),
+                    ("f32[3, 1]", &[3.0, 1.0, -1.0]),
+                    ("bool[2, 3]", &[1.0, 0.0, 1.0, 0.0, 0.0, 1.0]),
+                ],
+                &[
+                    ("f32[2, 2]", &[1.0, 9.0, 4.0, f64::INFINITY]),
+                    ("i32[2, 2]", &[2.0, 0.0, 2.0, -1.0]),
+                    ("bool[2]", &[1.0, 1.0]),
+                    ("i32[2]", &[3.0, 3.0]),
+                ],
+            ),
         ],
         role: Role::Plain,
         rounding: Rounding::Never,
@@ -81,6 +102,10 @@ fn operands() -> Vec<InputSpec> {
     vec![
         InputSpec::required("queries", "floats `[m, d]`"),
         InputSpec::required("base", "the rows to search, `[n, d]` of the same element type"),
+        InputSpec::optional(
+            "filter",
+            "whether each row may be found: `bool[n]`, or `bool[m, n]` for each query",
+        ),
         InputSpec::optional(
             "axes",
             "orthonormal columns, `[d, count]`; the further they are from that, the less is certain after one pass",
@@ -147,7 +172,9 @@ fn pad() -> AttrSpec {
 /// The types of indices `i32[m, k]`, of certificates `bool[m]` and of counts `i32[m]`.
 fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Type; 3], TypeIssue> {
     let [queries, base] = [&inputs[0], &inputs[1]];
-    for (operand, ty) in inputs.iter().take(3).enumerate() {
+    let has_filter = inputs.get(2).is_some_and(|ty| ty.dtype == DType::Bool);
+    let heads = 2 + usize::from(has_filter);
+    for (operand, ty) in inputs.iter().enumerate().filter(|(at, _)| *at < 2 || *at == heads) {
         if ty.rank() != 2 {
             return Err(TypeIssue::new(format!("`{op}` takes matrices, not {ty}"))
                 .at(operand, format!("this is {ty}"))
@@ -160,7 +187,10 @@ fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Typ
             .at(1, format!("this is {base}"))
             .help("both need the same element type and vectors of the same length"));
     }
-    expect_axes(op, inputs, attrs)?;
+    if has_filter || inputs.len() > 4 {
+        expect_filter(op, [queries, base], &inputs[2], 2)?;
+    }
+    expect_axes(op, inputs, heads, attrs)?;
     let (k, margin) = (attrs.int("k"), attrs.int("margin"));
     let Some(k) = usize::try_from(k).ok().filter(|k| *k >= 1 && margin >= -1) else {
         return Err(TypeIssue::new(format!("`{op}` of k = {k} and margin = {margin}"))
@@ -179,28 +209,28 @@ fn types(op: &str, inputs: &[Type], attrs: &Attrs, may_pad: bool) -> Result<[Typ
     Ok([ids, certified.clone(), certified.with_dtype(DType::I32)])
 }
 
-/// Checks the operands of heads: axes `[d, count]` and a mean `[d]`.
-fn expect_axes(op: &str, inputs: &[Type], attrs: &Attrs) -> Result<(), TypeIssue> {
-    let (base, Some(axes)) = (&inputs[1], inputs.get(2)) else { return Ok(()) };
+/// Checks the operands of heads, from number `at` on: axes `[d, count]` and a mean `[d]`.
+fn expect_axes(op: &str, inputs: &[Type], at: usize, attrs: &Attrs) -> Result<(), TypeIssue> {
+    let (base, Some(axes)) = (&inputs[1], inputs.get(at)) else { return Ok(()) };
     let too_many = matches!(&axes.shape[..], [Dim::Fixed(d), Dim::Fixed(count)] if count > d);
     let is_empty = axes.shape[1] == Dim::Fixed(0);
     if axes.dtype != base.dtype || axes.shape[0] != base.shape[1] || too_many || is_empty {
         return Err(TypeIssue::new(format!("`{op}` among {base} by axes {axes}"))
-            .at(2, format!("this is {axes}"))
+            .at(at, format!("this is {axes}"))
             .help(
                 "axes are columns of the length of a row, at most as many as that, of the same element type",
             ));
     }
-    let Some(mean) = inputs.get(3) else { return Ok(()) };
+    let Some(mean) = inputs.get(at + 1) else { return Ok(()) };
     if mean.dtype != base.dtype || mean.shape[..] != base.shape[1..] {
         return Err(TypeIssue::new(format!("`{op}` among {base} by a mean {mean}"))
-            .at(3, format!("this is {mean}"))
+            .at(at + 1, format!("this is {mean}"))
             .help("the mean is a vector of the length of a row, of the same element type"));
     }
     match attrs.str("metric") {
         "l2" => Ok(()),
         metric => Err(TypeIssue::new(format!("`{op}` with a mean, by `{metric}`"))
-            .at(3, format!("this is {mean}"))
+            .at(at + 1, format!("this is {mean}"))
             .help("only distances stay the same if a mean is taken off: leave it out")),
     }
 }
@@ -222,9 +252,19 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let found = called(b, "nearest_rows", call.inputs, attrs);
     let [queries, base] = [queries, base].map(|x| b.cast(x, dtype));
     let metric = Metric::of(call.attrs);
-    let values = metric.values(b, queries, base, found[0]);
+    let (filter, _) = Filter::split(b, &call.inputs[2..]);
+    let allowed = filter.map(|filter| filter.at(b, found[0]));
+    let mut values = metric.values_where(b, queries, base, found[0], allowed);
+    if let Some(allowed) = allowed {
+        values = b.map(&[values, allowed], |v| E::select(v[1], v[0], f64::NAN));
+    }
     let best = topk(b, values, k, call.attrs.bool("pad"));
-    vec![metric.shown(b, best[0]), picked(b, found[0], best[1]), found[1], found[2]]
+    let (mut values, mut ids) = (best[0], picked(b, found[0], best[1]));
+    if filter.is_some() {
+        ids = b.map(&[values, ids], |v| E::select(v[0].is_nan(), -1.0, v[1]));
+        values = b.map(&[values], |v| E::select(v[0].is_nan(), f64::INFINITY, v[0]));
+    }
+    vec![metric.shown(b, values), ids, found[1], found[2]]
 }
 
 /// The k least of each row, and their places.

@@ -1,6 +1,7 @@
 //! `nearest_rows`.
 
 use super::candidates::Search;
+use super::filter::Filter;
 use super::first_pass::{FirstPass, block_width};
 use super::flat::compared_with_all;
 use super::head::Head;
@@ -20,6 +21,9 @@ use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, R
 /// 3. The k nearest of these are certain if the least score of the other blocks, less the error of a score, lies behind
 ///    them: see `certificate.rs`.
 /// 4. Queries without that proof are compared with every row, if `exact` is set. They are then certain as well.
+///
+/// Rows that a filter hides count as infinitely far in the product, and as NaN in comparisons. Where fewer than k rows are
+/// left, any others fill up.
 ///
 /// With `axes`, the product is one of heads and tails: see `head.rs`. It has fewer columns, and its scores are lower. A CPU
 /// then keeps the scores of all rows and compares as many rows as it needs to be certain.
@@ -57,16 +61,17 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let dtype = b.dtype(given_queries).accumulator();
     let (m, n, k) = (b.extents(given_queries)[0], b.extents(given_base)[0], call.attrs.int("k") as usize);
     let [queries, base] = [given_queries, given_base].map(|x| b.cast(x, dtype));
-    let search = Search { metric: Metric::of(call.attrs), queries, base, k };
+    let (filter, heads) = Filter::split(b, &call.inputs[2..]);
+    let search = Search { metric: Metric::of(call.attrs), queries, base, filter, k };
     let all = b.full(Literal::Int(1), Type::new(DType::Bool, &[m]));
     let counted =
         |b: &mut Builder, count: usize| b.full(Literal::Int(count as i64), Type::new(DType::I32, &[m]));
-    let n_candidates = k + margin(call);
+    let n_candidates = k + margin(call.attrs, !heads.is_empty());
     if n <= n_candidates.max(FEW_ROWS) {
         let every = b.iota(1, Type::new(DType::I32, &[m, n]));
         return vec![search.best(b, every).0, all, counted(b, n)];
     }
-    let first = match Head::of(b, call, dtype) {
+    let first = match Head::of(b, heads, dtype) {
         Some(head) => {
             let first = FirstPass::of_heads(b, call, search.metric, [queries, base], &head);
             if b.target.ends_rows_early {
@@ -80,11 +85,15 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let folds = first.folds_columns(b);
     let width = useful_width(n, n_candidates).filter(|_| folds);
     let (candidates, least) = match width {
-        Some(width) => of_blocks(b, &first, n_candidates, width),
-        None => of_rows(b, &first, n_candidates),
+        Some(width) => of_blocks(b, &first, filter, n_candidates, width),
+        None => of_rows(b, &first, filter, n_candidates),
     };
     let (found, farthest) = search.best(b, candidates);
-    let certified = first.errors.certified(b, search.metric, [first.norms[0], least, farthest]);
+    let mut certified = first.certified(b, [least, farthest]);
+    if filter.is_some() {
+        // Only hidden rows are left outside.
+        certified = b.map(&[certified, least], |v| v[0] | v[1].eq(f64::INFINITY));
+    }
     let compared = b.extents(candidates)[1];
     let scanned = counted(b, compared);
     if !call.attrs.bool("exact") {
@@ -119,9 +128,11 @@ fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass)
             let d = b.extents(x)[1];
             b.slice(x, &[start, 0], &[rows, d], &[1, 1])
         });
-        let scores = first.scores(b, factor);
-        let best =
-            called(b, "nearest_by_bounds", &[queries, search.base, scores, slope, offset], attrs.clone());
+        let filter = search.filter.map(|filter| filter.part(b, start, rows));
+        let scores = first.scores(b, factor, filter);
+        let operands = [queries, search.base, scores, slope, offset];
+        let operands = operands.into_iter().chain(filter.map(|filter| filter.value()));
+        let best = called(b, "nearest_by_bounds", &operands.collect::<Vec<_>>(), attrs.clone());
         found.push(best[0]);
         compared.push(best[1]);
     }
@@ -130,9 +141,8 @@ fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass)
 }
 
 /// Candidates beyond k. Rounded factors leave more doubt, and heads even more.
-fn margin(call: &Lowering) -> usize {
-    let has_head = call.inputs.len() > 2;
-    match (call.attrs.int("margin"), call.attrs.str("coarse")) {
+fn margin(attrs: &Attrs, has_head: bool) -> usize {
+    match (attrs.int("margin"), attrs.str("coarse")) {
         (-1, _) if has_head => 128,
         (-1, "bf16") => 16,
         (-1, _) => 8,
@@ -147,17 +157,23 @@ fn useful_width(n: usize, n_chosen: usize) -> Option<usize> {
 }
 
 /// The `count` rows of the least scores, ascending, and the next score.
-fn of_rows(b: &mut Builder, first: &FirstPass, count: usize) -> (Value, Value) {
-    let scores = first.scores(b, first.factors[0]);
+fn of_rows(b: &mut Builder, first: &FirstPass, filter: Option<Filter>, count: usize) -> (Value, Value) {
+    let scores = first.scores(b, first.factors[0], filter);
     chosen(b, scores, count)
 }
 
 /// The rows of the `count` blocks of the least scores and the rows behind the last whole block, ascending; and the least
 /// score of the other blocks.
-fn of_blocks(b: &mut Builder, first: &FirstPass, count: usize, width: usize) -> (Value, Value) {
+fn of_blocks(
+    b: &mut Builder,
+    first: &FirstPass,
+    filter: Option<Filter>,
+    count: usize,
+    width: usize,
+) -> (Value, Value) {
     let [m, n] = first.factors.map(|x| b.extents(x)[0]);
     let (n_blocks, whole) = (n / width, n / width * width);
-    let least = first.minima(b, [0, n_blocks, width], None);
+    let least = first.minima(b, [0, n_blocks, width], filter);
     let (blocks, least) = chosen(b, least, count);
     let shape = Type::new(DType::I32, &[m, count, width]);
     let first = b.broadcast_axes(blocks, &[0, 1], &shape.shape);

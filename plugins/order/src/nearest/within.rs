@@ -1,6 +1,7 @@
 //! Range search: `within`.
 
 use super::coarse;
+use super::filter::{Filter, expect_filter};
 use super::first_pass::{FirstPass, block_width};
 use super::metric::Metric;
 use crate::ragged::{Compacted, cap, capacity, limits};
@@ -27,7 +28,7 @@ pub fn within() -> OpForm {
         .input("queries", "floats `[m, d]`")
         .input("base", "the rows to search, `[n, d]` of the same element type")
         .input("radius", "numbers `[]` or `[m]`, in the unit of the values")
-        .optional("filter", "`bool[n]`, whether each row may be found")
+        .optional("filter", "whether each row may be found: `bool[n]`, or `bool[m, n]` for each query")
         .results(&["lims", "ids", "values"])
         .attr(AttrSpec::choice(
             "metric",
@@ -99,16 +100,15 @@ fn types(inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
             .at(2, format!("this is {radius}"))
             .help("give one radius, or one for each query"));
     }
-    if let Some(filter) = inputs.get(3)
-        && (filter.dtype != DType::Bool || filter.shape[..] != base.shape[..1])
-    {
-        return Err(TypeIssue::new(format!("`within` of {base} with a filter {filter}"))
-            .at(3, format!("this is {filter}"))
-            .help("a filter is a truth value for each row of the base"));
+    if let Some(filter) = inputs.get(3) {
+        expect_filter("within", [queries, base], filter, 3)?;
     }
     let cap = capacity("within", attrs, 1)?;
     let [m, n] = [queries, base].map(|ty| ty.shape[0].fixed().unwrap_or(0));
-    let is_countable = m.saturating_mul(n.div_ceil(NARROWEST)) < i32::MAX as usize;
+    let is_countable = match inputs.get(3) {
+        Some(filter) if filter.rank() == 2 => m.saturating_mul(n) < i32::MAX as usize,
+        _ => m.saturating_mul(n.div_ceil(NARROWEST)) < i32::MAX as usize,
+    };
     if cap >= LARGEST || !is_countable {
         return Err(TypeIssue::new(format!("`within` of {queries} and {base} with room for {cap}"))
             .help("results and blocks are counted in `i32`: take fewer queries at a time"));
@@ -133,7 +133,8 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
         ];
     }
     let limit = checked_limit(b, call.inputs[2], metric, Type::new(dtype, &[m]));
-    let range = Range { metric, is_root, queries, base, limit, filter: call.inputs.get(3).copied() };
+    let range =
+        Range { metric, is_root, queries, base, limit, filter: Filter::split(b, &call.inputs[3..]).0 };
     let (hits, width) = range.hits(b, call);
     let pairs = Pairs::new(b, hits, width, cap);
     let values = range.values(b, &pairs);
@@ -173,7 +174,7 @@ struct Range {
     /// The largest value within, for each query.
     limit: Value,
     /// Whether each row may be found.
-    filter: Option<Value>,
+    filter: Option<Filter>,
 }
 
 impl Range {
@@ -189,7 +190,7 @@ impl Range {
         let folds = first.folds_columns(b);
         let width = if folds || m * n >= i32::MAX as usize { block_width(n) } else { 1 };
         let least = match width {
-            1 => first.scores(b, first.factors[0]),
+            1 => first.scores(b, first.factors[0], self.filter),
             _ => self.minima(b, &first, width),
         };
         // Squares are rounded, and so are roots.
@@ -203,11 +204,12 @@ impl Range {
         };
         let [limits, norms] = [limit, first.norms[0]].map(|x| b.unreduce(x, &[1], least));
         let certified = first.errors.certified(b, self.metric, [norms, least, limits]);
-        let hits = b.map(&[certified, limits], |v| E::select(v[0], false, v[1].gt(f64::NEG_INFINITY)));
-        match (width, self.filter) {
-            (1, Some(filter)) => (b.map(&[hits, filter], |v| v[0] & v[1]), width),
-            _ => (hits, width),
+        let mut hits = b.map(&[certified, limits], |v| E::select(v[0], false, v[1].gt(f64::NEG_INFINITY)));
+        if self.filter.is_some() {
+            // Only hidden rows are infinite.
+            hits = b.map(&[hits, least], |v| v[0] & v[1].lt(f64::INFINITY));
         }
+        (hits, width)
     }
 
     /// The least score of each block. The last one may have fewer rows.
@@ -245,7 +247,7 @@ impl Range {
         let mut flags = b.map(&[values, limit, is_there, rows], |v| v[0].le(v[1]) & v[2] & v[3].lt(n as f64));
         if let Some(filter) = self.filter {
             let inside = b.map(&[rows], |v| v[0].min((n - 1) as f64));
-            let allowed = b.gather(filter, inside, 0, 0);
+            let allowed = filter.at_pairs(b, pairs.query, inside);
             flags = b.map(&[flags, allowed], |v| v[0] & v[1]);
         }
         let width = pairs.width as f64;
