@@ -73,12 +73,15 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("normal", "step 7, mul, negated", "of the angle: a cosine is even"),
     ("ring_push", "`|a| a % 3` with 3 negated", "a remainder has the sign of the dividend"),
     ("paged_scatter", "`|a| a % 2` with 2 negated", "a remainder has the sign of the dividend"),
-    ("nearest", "step 6, sub", "a square has no sign"),
-    ("nearest", "with the operands of step 6, sub, exchanged", "a square has no sign"),
     (
         "nearest",
         "select(a >= 0.0, b, -1.0)",
         "only padding shows it, at infinite distances, which central differences cannot follow",
+    ),
+    (
+        "nearest",
+        "select(is_nan(a), -1.0, b)",
+        "only a filter that leaves too few rows shows it, at infinite distances; `tests/search/filters.rs` has such",
     ),
     ("nearest_rows", "step 2, sub", "a square has no sign"),
     ("nearest_rows", "topk_rows(y0.6, k=2, largest=false)` negated", "few rows need no certificate"),

@@ -56,7 +56,7 @@ fn measure_product(
             let start = out.0.wrapping_add(rows.start * n + columns.start);
             // SAFETY: tiles lie inside the output and do not overlap.
             let mut tile = unsafe { TileMut::from_raw(start, rows.len(), columns.len(), n) };
-            gemm_tile(scratch, a_view.part(rows, 0..k), b_view.part(0..k, columns), &mut tile);
+            gemm_tile(scratch, a_view.part(rows, 0..k), b_view.part(0..k, columns).into(), &mut tile);
         });
     });
     let transposes =

@@ -11,14 +11,14 @@ const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 /// Without `i16`, which `small.rs` has.
 const INTEGERS: [DType; 6] = [DType::U8, DType::I8, DType::U16, DType::I32, DType::U32, DType::I64];
 
-/// Of an op that graphs for GPUs do not have: `nearest_by_bounds`, in two types.
-const ON_CPUS_ALONE: &str = "`nearest_by_bounds` runs on the processor only";
+/// Of ops that graphs for GPUs do not have: `rows_by_bounds` and `nearest_of_lists`, in two types each.
+const ON_CPUS_ALONE: &str = " runs on the processor only";
 
 #[test]
 fn gpus_run_every_type_that_the_cpu_runs() {
     let found = compared(gpus(), |error| error.contains(ON_CPUS_ALONE));
     assert!(found.n_run > 1500 / sample() * gpus().len(), "{} were run", found.n_run);
-    assert!(found.n_refused <= 2 * gpus().len(), "{} were refused", found.n_refused);
+    assert!(found.n_refused <= 4 * gpus().len(), "{} were refused", found.n_refused);
 }
 
 #[test]

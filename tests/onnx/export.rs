@@ -118,12 +118,13 @@ fn examples_of_ops_compute_the_same_results() {
         format!("{why}: {}\n", ops.join(", "))
     });
     expect![[r#"
-        362 examples
+        363 examples
         calls `fft_rows`, which has no counterpart in ONNX: fft, fft_rows, ifft, irfft, rfft
         calls `lu_panel`, which has no counterpart in ONNX: inverse, lu_panel, lu_solve, solve
-        calls `nearest_by_bounds`, which has no counterpart in ONNX: nearest_by_bounds
+        calls `nearest_of_lists`, which has no counterpart in ONNX: nearest_of_lists
         calls `orthogonal_rows`, which has no counterpart in ONNX: eigh, orthogonal_rows, svd
         calls `row_log_sum_exp`, which has no counterpart in ONNX: linear_cross_entropy, linear_cross_entropy_rows, row_log_sum_exp
+        calls `rows_by_bounds`, which has no counterpart in ONNX: rows_by_bounds
         calls `small_cholesky`, which has no counterpart in ONNX: cholesky, qr, small_cholesky
         calls `small_triangular`, which has no counterpart in ONNX: small_triangular, solve_triangular
         calls `topk_rows`, which has no counterpart in ONNX: topk_rows

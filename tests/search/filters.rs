@@ -82,7 +82,7 @@ impl Filtered {
             let (sign, smallest) = if self.call.contains("ip") { (-1.0, 1.0) } else { (1.0, 1e-3) };
             for at in 0..rows.len() {
                 let is_missing = true_rows[at] < 0.0;
-                assert_eq!(rows[at] < 0.0, is_missing, "{name}, at {at}: {rows:?} for {true_rows:?}");
+                assert_eq!(rows[at] == -1.0, is_missing, "{name}, at {at}: {rows:?} for {true_rows:?}");
                 let near = |value: f64| (value - least[at]).abs() <= 2e-5 * least[at].abs().max(smallest);
                 let is_shown = sign * shown[at] == f64::INFINITY || near(sign * shown[at]);
                 assert!(is_shown, "{name}, at {at}: {} for {}", shown[at], least[at]);

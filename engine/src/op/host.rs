@@ -127,6 +127,9 @@ impl<'a> Elements<'a> {
 pub trait Threads {
     /// Calls `body` once for every number below `n_chunks`, in any order, and returns after the last call.
     fn run(&mut self, n_chunks: usize, body: &(dyn Fn(usize) + Sync));
+
+    /// How many calls run at a time.
+    fn count(&self) -> usize;
 }
 
 /// Runs one chunk after the other.
@@ -135,6 +138,10 @@ pub struct OneThread;
 impl Threads for OneThread {
     fn run(&mut self, n_chunks: usize, body: &(dyn Fn(usize) + Sync)) {
         (0..n_chunks).for_each(body);
+    }
+
+    fn count(&self) -> usize {
+        1
     }
 }
 
@@ -170,6 +177,11 @@ impl<'a> Lent<'a> {
     pub fn elements(&self, operand: usize) -> Elements<'a> {
         // SAFETY: promised by the caller of `new`.
         unsafe { Elements::new(self.inputs[operand]) }
+    }
+
+    /// How many parts run at a time. Results must not depend on it.
+    pub fn n_threads(&self) -> usize {
+        self.threads.count()
     }
 
     /// Cuts `n_units` units, such as rows, into `n_parts` parts and calls `body` for each in parallel. A part gets its

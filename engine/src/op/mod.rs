@@ -18,6 +18,7 @@ mod registry;
 mod rounding;
 pub mod rows;
 mod scalars;
+pub mod simd;
 
 pub use crate::ir::{AttrKind, AttrRange, AttrSpec, TypeIssue};
 pub use extreme::extreme_fold;

@@ -25,7 +25,7 @@ mod topk_form;
 mod topk_gpu;
 mod topk_rows;
 
-pub use nearest::{nearest, nearest_by_bounds, nearest_rows, within};
+pub use nearest::{nearest, nearest_of_lists, nearest_rows, rows_by_bounds, within};
 pub use quantile::{kthvalue, median, quantile};
 pub use ragged::{
     compact, masked_select, nonzero, rank_select, segment_reduce, segment_softmax, spread, unique,
@@ -56,7 +56,8 @@ impl Plugin for Order {
             topk_rows(),
             nearest(),
             nearest_rows(),
-            nearest_by_bounds(),
+            rows_by_bounds(),
+            nearest_of_lists(),
         ];
         let ragged = [
             within(),

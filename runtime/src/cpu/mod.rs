@@ -35,11 +35,11 @@ use crate::bindings::check_range;
 use crate::device::{Device, DeviceBuffer, DeviceError, DeviceInfo, DeviceKind, Executable};
 use crate::hoisted;
 use crate::tensor::HostTensor;
+use engine_core::op::simd::Level;
 use engine_core::plan::Plan;
 use executable::CpuExecutable;
 use memory::Memory;
 use pool::Pool;
-use simd::isa::Level;
 use std::sync::{Arc, Mutex};
 
 /// The processor as a device.

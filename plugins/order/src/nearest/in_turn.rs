@@ -1,62 +1,37 @@
-//! Comparisons of a query with one row after another, as long as a row may be among the nearest.
+//! The rows that may be among the nearest to a query, given bounds of their values.
 
+use super::comparison::{Best, Query, make_heap};
 use super::metric::Metric;
-use crate::rank::{Entry, Ranked};
+use super::number::Number;
+use super::sums::least_of_blocks;
+use crate::rank::Entry;
 use engine_core::op::kernel::words_as;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
-use std::ops::{Add, Mul, Sub};
-
-/// Numbers of vectors.
-pub trait Number: Ranked + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
-    const ZERO: Self;
-    const HALF: Self;
-    const ONE: Self;
-    const NAN: Self;
-    fn sqrt(self) -> Self;
-    fn inverse(self) -> Self;
-}
-
-macro_rules! number {
-    ($($ty:ty)*) => {$(
-        impl Number for $ty {
-            const ZERO: $ty = 0.0;
-            const HALF: $ty = 0.5;
-            const ONE: $ty = 1.0;
-            const NAN: $ty = <$ty>::NAN;
-
-            fn sqrt(self) -> $ty {
-                self.sqrt()
-            }
-
-            fn inverse(self) -> $ty {
-                1.0 / self
-            }
-        }
-    )*};
-}
-number!(f32 f64);
 
 /// Rows of a block whose least score is kept.
 const BLOCK: usize = 64;
 /// The fewest rows that are compared to begin with.
-const FIRST: usize = 32;
-/// Rows that are compared side by side, so that memory delivers several at a time.
-const ROWS: usize = 4;
-/// Sums of a row that run side by side.
-const LANES: usize = 8;
+const FIRST: usize = 20;
 
-/// The comparison of a query with rows.
-pub struct Comparison<E> {
+/// The choice of rows for a query.
+pub struct Choice<E> {
     metric: Metric,
     n: usize,
-    d: usize,
     k: usize,
     entry: PhantomData<E>,
 }
 
 /// The scores of a query's rows, and the slope and the offset of their bounds.
 type Bounds<'s, T> = (&'s [T], T, T);
+
+/// What a choice leaves to be compared.
+pub struct Chosen {
+    /// How many rows are listed, at least k.
+    pub listed: usize,
+    /// How many other rows were compared.
+    pub compared: usize,
+}
 
 /// Parts of the workspace.
 struct Parts<'w, T, E> {
@@ -72,10 +47,10 @@ struct Parts<'w, T, E> {
     best: &'w mut [E],
 }
 
-impl<E: Entry> Comparison<E> {
-    /// Comparisons with n rows of d numbers, of which the k nearest are wanted.
-    pub fn new(metric: Metric, [n, d, k]: [usize; 3]) -> Comparison<E> {
-        Comparison { metric, n, d, k, entry: PhantomData }
+impl<E: Entry> Choice<E> {
+    /// Choices among n rows, of which the k nearest are wanted.
+    pub fn new(metric: Metric, n: usize, k: usize) -> Choice<E> {
+        Choice { metric, n, k, entry: PhantomData }
     }
 
     fn n_blocks(&self) -> usize {
@@ -105,32 +80,34 @@ impl<E: Entry> Comparison<E> {
         Parts { least, blocks: E::slice(blocks), done, first: E::slice(first), best }
     }
 
-    /// Writes the k nearest rows in ascending order, and returns how many rows were compared. Rows that are not `allowed`
-    /// come behind all others.
+    /// Lists the rows that may be among the k nearest, in ascending order. If these are more than fit `rows`, the rest of the
+    /// comparison follows, and the k nearest are listed. Rows that are not `allowed` come behind all others.
     pub fn run<T: Number>(
         &self,
         [query, base]: [&[T]; 2],
         (bounds, allowed): (Bounds<T>, Option<&[u8]>),
         workspace: &mut [u64],
         rows: &mut [i32],
-    ) -> usize {
+    ) -> Chosen {
         let mut parts = self.parts::<T>(workspace);
-        for (least, scores) in parts.least.iter_mut().zip(bounds.0.chunks(BLOCK)) {
-            *least = least_of(scores);
-        }
-        let inverse = inverse_norm(query);
-        let query = Query { metric: self.metric, d: self.d, vector: query, inverse, base, allowed };
+        least_of_blocks(bounds.0, BLOCK, parts.least);
+        let query = Query::new(self.metric, query, base, allowed);
         let mut n_best = 0;
         if self.n_first() > 0 {
             self.begin(&query, bounds.0, &mut parts);
             n_best = self.k;
+            let limit = T::of_rank(parts.best[0].rank(), false);
+            if let Some(listed) = list(bounds, limit, parts.least, rows).filter(|&listed| listed >= self.k) {
+                let is_other = |row: &&u64| rows[..listed].binary_search(&(**row as i32)).is_err();
+                return Chosen { listed, compared: parts.done.iter().filter(is_other).count() };
+            }
         }
         let compared = self.compare_others(&query, bounds, &mut parts, n_best);
         for (row, entry) in rows.iter_mut().zip(parts.best.iter()) {
             *row = entry.index() as i32;
         }
-        rows.sort_unstable();
-        parts.done.len() + compared
+        rows[..self.k].sort_unstable();
+        Chosen { listed: self.k, compared: parts.done.len() + compared - self.k }
     }
 
     /// Compares the first row of the least score of each of the best blocks.
@@ -149,12 +126,8 @@ impl<E: Entry> Comparison<E> {
             *done = (first + place.unwrap_or(0)) as u64;
         }
         parts.done.sort_unstable();
-        for (rows, entries) in parts.done.chunks(ROWS).zip(parts.first.chunks_mut(ROWS)) {
-            let at = |i: usize| rows[i.min(rows.len() - 1)] as usize;
-            let values = query.values([at(0), at(1), at(2), at(3)]);
-            for ((entry, &row), value) in entries.iter_mut().zip(rows).zip(values) {
-                *entry = E::new(value.rank(false), row as usize);
-            }
+        for (entry, &row) in parts.first.iter_mut().zip(parts.done.iter()) {
+            *entry = E::new(query.value(row as usize).rank(false), row as usize);
         }
         parts.first.select_nth_unstable(self.k - 1);
         parts.best.copy_from_slice(&parts.first[..self.k]);
@@ -171,7 +144,7 @@ impl<E: Entry> Comparison<E> {
     ) -> usize {
         let mut best = Best { entries: &mut *parts.best, n: n_best };
         let mut done = parts.done.iter().peekable();
-        let mut waiting = Waiting { rows: [0; ROWS], n: 0, count: 0 };
+        let mut count = 0;
         for (block, (least, scores)) in parts.least.iter().zip(scores.chunks(BLOCK)).enumerate() {
             // A NaN is not greater.
             let is_out =
@@ -186,180 +159,47 @@ impl<E: Entry> Comparison<E> {
                 }
                 while done.next_if(|&&other| (other as usize) < row).is_some() {}
                 if done.peek().is_none_or(|&&other| other as usize != row) {
-                    waiting.add(row, query, &mut best);
+                    best.offer(E::new(query.value(row).rank(false), row));
+                    count += 1;
                 }
             }
         }
-        waiting.compare(query, &mut best);
-        waiting.count
+        count
     }
 }
 
-/// Rows that wait for their comparison.
-struct Waiting {
-    rows: [usize; ROWS],
-    n: usize,
-    /// How many rows there were.
-    count: usize,
-}
-
-impl Waiting {
-    fn add<T: Number, E: Entry>(&mut self, row: usize, query: &Query<T>, best: &mut Best<E>) {
-        self.rows[self.n] = row;
-        self.n += 1;
-        if self.n == ROWS {
-            self.compare(query, best);
+/// Lists the rows whose bounds are within a limit; `None` if they are too many.
+fn list<T: Number>(
+    (scores, slope, offset): Bounds<T>,
+    limit: T,
+    least: &[T],
+    rows: &mut [i32],
+) -> Option<usize> {
+    // A NaN is not greater.
+    let is_out = |score: T| score * slope + offset > limit;
+    let mut n = 0;
+    for (block, scores) in scores.chunks(BLOCK).enumerate() {
+        if is_out(least[block]) {
+            continue;
+        }
+        let mut flags = [0; BLOCK];
+        for (flag, score) in flags.iter_mut().zip(scores) {
+            *flag = u8::from(!is_out(*score));
+        }
+        let mut within = bits(flags);
+        let rows = rows.get_mut(n..n + within.count_ones() as usize)?;
+        n += rows.len();
+        for row in rows {
+            *row = (block * BLOCK) as i32 + within.trailing_zeros() as i32;
+            within &= within - 1;
         }
     }
-
-    fn compare<T: Number, E: Entry>(&mut self, query: &Query<T>, best: &mut Best<E>) {
-        if self.n == 0 {
-            return;
-        }
-        let last = self.rows[self.n - 1];
-        self.rows[self.n..].fill(last);
-        for (row, value) in self.rows.into_iter().zip(query.values(self.rows)).take(self.n) {
-            best.offer(E::new(value.rank(false), row));
-        }
-        self.count += self.n;
-        self.n = 0;
-    }
+    Some(n)
 }
 
-/// The best so far: a heap, once it is full.
-struct Best<'w, E> {
-    entries: &'w mut [E],
-    n: usize,
-}
-
-impl<E: Entry> Best<'_, E> {
-    /// The last value among the k best, once there are k.
-    fn limit<T: Number>(&self) -> Option<T> {
-        (self.n == self.entries.len()).then(|| T::of_rank(self.entries[0].rank(), false))
-    }
-
-    fn offer(&mut self, entry: E) {
-        if self.n < self.entries.len() {
-            self.entries[self.n] = entry;
-            self.n += 1;
-            if self.n == self.entries.len() {
-                make_heap(self.entries);
-            }
-        } else if entry < self.entries[0] {
-            self.entries[0] = entry;
-            sift_down(self.entries, 0);
-        }
-    }
-}
-
-fn make_heap<E: Entry>(entries: &mut [E]) {
-    (0..entries.len() / 2).rev().for_each(|at| sift_down(entries, at));
-}
-
-fn sift_down<E: Entry>(entries: &mut [E], mut at: usize) {
-    loop {
-        let child = 2 * at + 1;
-        let Some(&left) = entries.get(child) else { return };
-        let next = match entries.get(child + 1) {
-            Some(&right) if right > left => child + 1,
-            _ => child,
-        };
-        if entries[next] <= entries[at] {
-            return;
-        }
-        entries.swap(at, next);
-        at = next;
-    }
-}
-
-/// The least score; -∞ if one is NaN.
-fn least_of<T: Number>(scores: &[T]) -> T {
-    let infinity = T::last(false);
-    let mut least = [infinity; LANES];
-    let mut nan = [T::ZERO; LANES];
-    // Both are selections, so that the loop is vectorized. Only NaN is not at most ∞.
-    let mut add = |lane: usize, score: T| {
-        least[lane] = if score < least[lane] { score } else { least[lane] };
-        nan[lane] = if score <= infinity { nan[lane] } else { T::ONE };
-    };
-    let (whole, rest) = scores.as_chunks::<LANES>();
-    for part in whole {
-        for (lane, &score) in part.iter().enumerate() {
-            add(lane, score);
-        }
-    }
-    for (lane, &score) in rest.iter().enumerate() {
-        add(lane, score);
-    }
-    match nan.contains(&T::ONE) {
-        true => T::last(true),
-        false => least.into_iter().fold(infinity, |a, b| if b < a { b } else { a }),
-    }
-}
-
-/// A query and the rows it is compared with.
-struct Query<'q, T> {
-    metric: Metric,
-    d: usize,
-    vector: &'q [T],
-    /// The inverse of its norm, for cosines.
-    inverse: T,
-    base: &'q [T],
-    /// Whether each row may be found.
-    allowed: Option<&'q [u8]>,
-}
-
-impl<T: Number> Query<'_, T> {
-    /// The values of rows; less is nearer. Those of hidden rows are NaN.
-    fn values(&self, rows: [usize; ROWS]) -> [T; ROWS] {
-        let values = self.distances(rows);
-        let Some(allowed) = self.allowed else { return values };
-        std::array::from_fn(|i| if allowed[rows[i]] != 0 { values[i] } else { T::NAN })
-    }
-
-    fn distances(&self, rows: [usize; ROWS]) -> [T; ROWS] {
-        let rows = rows.map(|row| &self.base[row * self.d..(row + 1) * self.d]);
-        match self.metric {
-            Metric::Squared => sums(self.vector, rows, |_, q, x| (q - x) * (q - x)),
-            Metric::Inner => sums(self.vector, rows, |_, q, x| q * x).map(|sum| T::ZERO - sum),
-            Metric::Cosine => {
-                let inverses = rows.map(inverse_norm);
-                let scaled = |row: usize, q: T, x: T| {
-                    let difference = q * self.inverse - x * inverses[row];
-                    difference * difference
-                };
-                let sums = sums(self.vector, rows, scaled);
-                let has_angle = |inverse: T| self.inverse * inverse > T::ZERO;
-                let value = |row: usize| if has_angle(inverses[row]) { sums[row] * T::HALF } else { T::ONE };
-                [value(0), value(1), value(2), value(3)]
-            }
-        }
-    }
-}
-
-/// `1 / |x|`, 0 of zeros.
-fn inverse_norm<T: Number>(x: &[T]) -> T {
-    let [square, ..] = sums(x, [x; ROWS], |_, q, x| q * x);
-    if square > T::ZERO { square.sqrt().inverse() } else { T::ZERO }
-}
-
-/// The sums of a term over the elements of a query and of each row, in an order that follows from their length.
-fn sums<T: Number>(query: &[T], rows: [&[T]; ROWS], term: impl Fn(usize, T, T) -> T) -> [T; ROWS] {
-    let mut lanes = [[T::ZERO; LANES]; ROWS];
-    let (parts, rest) = query.as_chunks::<LANES>();
-    let rows = rows.map(|row| row.as_chunks::<LANES>());
-    for (at, part) in parts.iter().enumerate() {
-        for row in 0..ROWS {
-            let of_row = &rows[row].0[at];
-            for lane in 0..LANES {
-                lanes[row][lane] = lanes[row][lane] + term(row, part[lane], of_row[lane]);
-            }
-        }
-    }
-    for (lane, &q) in rest.iter().enumerate() {
-        for row in 0..ROWS {
-            lanes[row][lane] = lanes[row][lane] + term(row, q, rows[row].1[lane]);
-        }
-    }
-    lanes.map(|lanes| lanes.into_iter().fold(T::ZERO, |sum, lane| sum + lane))
+/// One bit for each flag, which is 0 or 1; the first is the lowest.
+fn bits(flags: [u8; BLOCK]) -> u64 {
+    // The product moves the lowest bits of eight bytes next to each other, to the highest byte.
+    let byte = |flags: &[u8; 8]| (u64::from_le_bytes(*flags).wrapping_mul(0x0102_0408_1020_4080)) >> 56;
+    (0..).step_by(8).zip(flags.as_chunks().0).fold(0, |bits, (at, flags)| bits | byte(flags) << at)
 }

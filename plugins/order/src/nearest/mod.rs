@@ -3,16 +3,21 @@
 mod by_bounds;
 mod candidates;
 mod certificate;
+mod comparison;
 mod filter;
 mod first_pass;
 mod flat;
 mod head;
 mod in_turn;
 mod metric;
+mod number;
+mod of_lists;
 mod rows;
+mod sums;
 mod within;
 
-pub use by_bounds::nearest_by_bounds;
+pub use by_bounds::rows_by_bounds;
+pub use of_lists::nearest_of_lists;
 pub use rows::nearest_rows;
 pub use within::within;
 
@@ -77,16 +82,16 @@ pub fn nearest() -> OpForm {
                 &[("f32[1, 1]", &[3.0]), ("i32[1, 1]", &[1.0]), ("bool[1]", &[1.0]), ("i32[1]", &[3.0])],
             ),
             Example::new(
-                "with a filter for each query, which leaves two rows and one",
+                "with a filter for each query, which leaves two rows",
                 "nearest(a, b, c, k=2)",
                 &[
                     ("f32[2, 1]", &[0.0, 1.0]),
                     ("f32[3, 1]", &[3.0, 1.0, -1.0]),
-                    ("bool[2, 3]", &[1.0, 0.0, 1.0, 0.0, 0.0, 1.0]),
+                    ("bool[2, 3]", &[1.0, 0.0, 1.0, 0.0, 1.0, 1.0]),
                 ],
                 &[
-                    ("f32[2, 2]", &[1.0, 9.0, 4.0, f64::INFINITY]),
-                    ("i32[2, 2]", &[2.0, 0.0, 2.0, -1.0]),
+                    ("f32[2, 2]", &[1.0, 9.0, 0.0, 4.0]),
+                    ("i32[2, 2]", &[2.0, 0.0, 1.0, 2.0]),
                     ("bool[2]", &[1.0, 1.0]),
                     ("i32[2]", &[3.0, 3.0]),
                 ],

@@ -103,12 +103,15 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     vec![compared_with_all(b, &search, found, certified), certified, scanned]
 }
 
+/// The room of a list: a place for so many rows of the base, and so many places at most.
+const ROWS_OF_A_PLACE: usize = 16;
+const MOST_ROOM: usize = 4096;
 /// The most queries whose scores are in memory at a time, if there are so many, and the parts of all queries at most.
-const PART_QUERIES: usize = 64;
+const PART_QUERIES: usize = 128;
 const MOST_PARTS: usize = 32;
 
-/// The rows that a kernel finds which compares one row after another, and how many it compares. Parts of the queries follow
-/// each other, so that the scores of one part at a time are in memory.
+/// The rows that kernels find which compare as many rows as they need to, and how many these are. Parts of the queries list
+/// rows one after the other, so that the scores of one part at a time are in memory.
 fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass) -> (Value, Value) {
     let (mark, scope) = (b.no_fuse(), b.scope());
     let m = b.extents(search.queries)[0];
@@ -117,7 +120,10 @@ fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass)
     let attrs = Attrs::default()
         .with("k", Attr::from(search.k as i64))
         .with("metric", call.attrs.get("metric").clone());
-    let (mut found, mut compared) = (vec![], vec![]);
+    let n = b.extents(search.base)[0];
+    let room = (n / ROWS_OF_A_PLACE).clamp(1, MOST_ROOM).max(search.k);
+    let listed = attrs.clone().with("room", Attr::from(room as i64));
+    let mut parts = [vec![], vec![], vec![]];
     for start in (0..m.max(1)).step_by(count) {
         let rows = count.min(m - start);
         if rows < m {
@@ -132,12 +138,15 @@ fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass)
         let scores = first.scores(b, factor, filter);
         let operands = [queries, search.base, scores, slope, offset];
         let operands = operands.into_iter().chain(filter.map(|filter| filter.value()));
-        let best = called(b, "nearest_by_bounds", &operands.collect::<Vec<_>>(), attrs.clone());
-        found.push(best[0]);
-        compared.push(best[1]);
+        let results = called(b, "rows_by_bounds", &operands.collect::<Vec<_>>(), listed.clone());
+        parts.iter_mut().zip(results).for_each(|(part, result)| part.push(result));
     }
     b.set_no_fuse(mark);
-    (b.concat(&found, 0), b.concat(&compared, 0))
+    let [lists, counts, compared] = parts.map(|parts| b.concat(&parts, 0));
+    let operands = [search.queries, search.base, lists, counts];
+    let operands = operands.into_iter().chain(search.filter.map(|filter| filter.value()));
+    let found = called(b, "nearest_of_lists", &operands.collect::<Vec<_>>(), attrs);
+    (found[0], b.add(compared, counts))
 }
 
 /// Candidates beyond k. Rounded factors leave more doubt, and heads even more.

@@ -5,14 +5,14 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::simd::isa::{Float, Isa, Kernel};
-use super::super::simd::lanes::Lanes;
 use super::super::simd::prefetch::{LINE, request};
 use super::matrix::{Matrix, TileMut};
 use super::pack::pack_strip;
 use super::scratch::{RUN, Scratch};
 use super::tiles::{MAX_ROWS, STRIP, WIDEST};
 use super::uneven::UnevenMatrix;
+use engine_core::op::simd::Lanes;
+use engine_core::op::simd::{Float, Isa, Kernel};
 use std::ops::Range;
 
 /// The columns that are computed for a strip of rows before they are written.

@@ -3,8 +3,6 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::simd::isa::{Float, Isa, Kernel, dispatch};
-use super::super::simd::lanes::Lanes;
 use super::super::simd::prefetch::{LINE, request};
 use super::direct::DirectKernel;
 use super::matrix::{Matrix, TileMut};
@@ -13,6 +11,8 @@ use super::scratch::{PANEL, RUN, Scratch};
 use super::thin::{self, Thin};
 use super::tiles::MAX_ROWS;
 use super::uneven::Right;
+use engine_core::op::simd::Lanes;
+use engine_core::op::simd::{Float, Isa, Kernel, dispatch, dispatch_pairs};
 use std::ops::Range;
 
 /// The bytes of a matrix that lies in memory rather than in a cache of one core.
@@ -24,13 +24,7 @@ const FAR: usize = 1 << 20;
 ///
 /// # Panics
 /// If shapes differ.
-pub fn gemm_tile<'a, T: Float>(
-    scratch: &mut Scratch<T>,
-    a: Matrix<'a, T>,
-    b: impl Into<Right<'a, T>>,
-    out: &mut TileMut<T>,
-) {
-    let b = b.into();
+pub fn gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Right<T>, out: &mut TileMut<T>) {
     expect_shapes(a, &b, out);
     if a.n_columns == 0 {
         (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(T::default()));
@@ -39,6 +33,20 @@ pub fn gemm_tile<'a, T: Float>(
         Right::Uneven(b) if b.windows.are_direct(out.n_rows) => dispatch(DirectKernel { scratch, a, b, out }),
         _ => dispatch(TileKernel { scratch, a, b, out, is_added: false }),
     }
+}
+
+/// `out = a · b` of pairs of bf16, which have the bits of `f32`: an element of A and one of B are neighbours along the
+/// contracted axis. Sums are `f32`. Shapes as for [`gemm_tile`].
+///
+/// # Panics
+/// If shapes differ, B is uneven, or the machine has no instruction for pairs.
+pub fn gemm_tile_of_pairs(scratch: &mut Scratch<f32>, a: Matrix<f32>, b: Right<f32>, out: &mut TileMut<f32>) {
+    expect_shapes(a, &b, out);
+    assert!(matches!(b, Right::Even(_)), "bug: uneven pairs");
+    if a.n_columns == 0 {
+        (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(0.0));
+    }
+    dispatch_pairs(TileKernel { scratch, a, b, out, is_added: false });
 }
 
 /// `out += a · b`, on the calling thread; shapes as for [`gemm_tile`].

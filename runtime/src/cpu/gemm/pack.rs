@@ -3,9 +3,9 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::simd::lanes::Lanes;
 use super::matrix::Matrix;
 use super::tiles::WIDEST;
+use engine_core::op::simd::Lanes;
 
 /// Copies a matrix to rows of `width` elements, which are whole vectors. What lies behind the columns has no meaning.
 #[inline(always)]

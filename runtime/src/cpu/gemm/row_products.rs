@@ -1,8 +1,8 @@
 //! Products of one row with many rows anywhere in memory. For a query with keys of its own, gathering the keys for a
 //! matrix product costs more than the product.
 
-use super::super::simd::isa::{Float, Isa, Kernel, dispatch};
-use super::super::simd::lanes::Lanes;
+use engine_core::op::simd::Lanes;
+use engine_core::op::simd::{Float, Isa, Kernel, dispatch};
 
 /// Rows in memory.
 #[derive(Clone, Copy, Debug)]

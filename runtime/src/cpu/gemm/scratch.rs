@@ -1,7 +1,7 @@
 //! The scratch memory of products.
 
-use super::super::simd::isa::Float;
 use super::tiles::{MAX_ROWS, STRIP};
+use engine_core::op::simd::Float;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 
 /// Longest run along the contracted axis between two visits to the output.

@@ -1,10 +1,10 @@
 //! Products against f64.
 
-use super::super::simd::isa::{Level, dispatch_on};
 use super::direct::DirectKernel;
 use super::kernel::TileKernel;
 use super::*;
 use engine_core::fusion::{Axis, UnevenAxes};
+use engine_core::op::simd::{Level, dispatch_on, has_pairs};
 
 fn wave(len: usize, step: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
@@ -150,7 +150,7 @@ fn tiles_cover_the_output_once() {
             let first = rows.start * n + columns.start;
             rows.clone().for_each(|i| n_writes[i * n..][columns.clone()].iter_mut().for_each(|n| *n += 1));
             let mut tile = TileMut::new(&mut out[first..], rows.len(), columns.len(), n);
-            gemm_tile(&mut Scratch::new(), a.part(rows, 0..k), b.part(0..k, columns), &mut tile);
+            gemm_tile(&mut Scratch::new(), a.part(rows, 0..k), b.part(0..k, columns).into(), &mut tile);
         }
         assert!(n_writes.iter().all(|&n| n == 1));
         assert_close(&out, &reference(a, b), k, "by tiles");
@@ -163,8 +163,47 @@ fn an_empty_contraction_gives_zeros_and_an_empty_output_is_left_alone() {
         let (a, b) = (vec![1.0f64; m * k], vec![1.0; k * n]);
         let mut out = vec![7.0; m * n];
         let (a, b) = (Matrix::row_major(&a, m, k), Matrix::row_major(&b, k, n));
-        gemm_tile(&mut Scratch::new(), a, b, &mut TileMut::new(&mut out, m, n, n));
+        gemm_tile(&mut Scratch::new(), a, b.into(), &mut TileMut::new(&mut out, m, n, n));
         assert!(out.iter().all(|&v| v == 0.0));
+    }
+}
+
+/// Pairs of bf16 along rows of whole numbers, which bf16 holds.
+fn pairs(numbers: &[f32], length: usize) -> Vec<f32> {
+    let halves = |row: &[f32]| {
+        let half = |i: usize| row.get(i).map_or(0, |x| x.to_bits() >> 16);
+        (0..length.div_ceil(2))
+            .map(|p| f32::from_bits(half(2 * p) | half(2 * p + 1) << 16))
+            .collect::<Vec<_>>()
+    };
+    numbers.chunks(length).flat_map(halves).collect()
+}
+
+#[test]
+fn pairs_of_bf16_are_multiplied_at_every_edge() {
+    if !has_pairs() {
+        return;
+    }
+    let whole =
+        |len: usize, step: usize| (0..len).map(|i| ((i * step) % 201) as f32 - 100.0).collect::<Vec<_>>();
+    for [m, n, k] in
+        [[1, 1, 1], [8, 32, 3], [9, 33, 515], [7, 10, 600], [13, 47, 16], [17, 68, 181], [40, 300, 90]]
+    {
+        let (a_data, b_data) = (whole(m * k, 7), whole(n * k, 31));
+        let exact =
+            reference(Matrix::row_major(&a_data, m, k), Matrix::row_major(&b_data, n, k).transposed());
+        let ([a, b], p) = ([pairs(&a_data, k), pairs(&b_data, k)], k.div_ceil(2));
+        let mut turned = vec![0.0; n * p];
+        (0..n * p).for_each(|i| turned[i % p * n + i / p] = b[i]);
+        let rights = [Matrix::row_major(&b, n, p).transposed(), Matrix::row_major(&turned, p, n)];
+        for b in rights {
+            let mut out = vec![f32::NAN; m * n];
+            let tile = &mut TileMut::new(&mut out, m, n, n);
+            gemm_tile_of_pairs(&mut Scratch::new(), Matrix::row_major(&a, m, p), b.into(), tile);
+            for (got, exact) in out.iter().zip(&exact) {
+                assert_eq!(f64::from(*got), *exact, "{m}×{n}×{k}");
+            }
+        }
     }
 }
 
@@ -188,7 +227,7 @@ fn f64_products_are_f64_products() {
     gemm_tile(
         &mut *Scratch::new(),
         Matrix::row_major(&third, 1, 40),
-        Matrix::row_major(&third, 40, 1),
+        Matrix::row_major(&third, 40, 1).into(),
         &mut tile,
     );
     assert!((out[0] - 40.0 / 9.0f64).abs() < 1e-14);

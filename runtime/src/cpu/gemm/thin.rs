@@ -3,9 +3,9 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::simd::lanes::Lanes;
 use super::matrix::{Matrix, TileMut};
 use super::tiles::WIDEST;
+use engine_core::op::simd::Lanes;
 use std::ops::{Add, AddAssign, Mul, Range};
 
 /// The most columns that are thin. More are faster as a vector.
@@ -17,7 +17,7 @@ const ROWS: usize = 8;
 #[inline(always)]
 pub fn n_columns<V: Lanes>(n_columns: usize, a: &Matrix<V::Scalar>) -> usize {
     let n_left = n_columns % V::N;
-    let is_fast = a.column_stride == 1 && V::N >= ROWS && a.n_columns >= 4 * V::N;
+    let is_fast = a.column_stride == 1 && V::N >= ROWS && a.n_columns >= 4 * V::N && !V::IS_PAIRS;
     if is_fast && n_left <= MOST { n_left } else { 0 }
 }
 

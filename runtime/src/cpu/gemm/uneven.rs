@@ -1,10 +1,10 @@
 //! Matrices whose rows and columns are not evenly spaced, such as the windows of an image: implicit GEMM.
 
-use super::super::simd::lanes::Lanes;
 use super::super::simd::prefetch::read_ahead;
 use super::matrix::Matrix;
 use super::tiles::{STRIP, WIDEST};
 use engine_core::fusion::{Axis, UnevenAxes};
+use engine_core::op::simd::Lanes;
 use std::ops::Range;
 
 /// The largest image that is read ahead: one that the L2 cache holds.

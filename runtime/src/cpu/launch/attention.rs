@@ -8,7 +8,6 @@
 use super::super::gemm::{Matrix, Scratch, TileMut, gemm_tile, scores_of_row, weighted_sum};
 use super::super::interp::{ScratchSize, Sharing, plain_store};
 use super::super::pool::Pool;
-use super::super::simd::isa::Float;
 use super::body_run::{BodyRun, with_store};
 use super::call::{Call, KernelLaunch};
 use super::matrix_source::{Given, MatrixSource, NONE, Reader, dense};
@@ -16,6 +15,7 @@ use super::scratch::{AttentionScratch, AttentionSize, LaunchSize, MatrixSourceSi
 use crate::device::DeviceError;
 use engine_core::fusion::{AttentionBody, Source};
 use engine_core::ir::DType;
+use engine_core::op::simd::Float;
 use std::ops::Range;
 
 /// The bytes of L2 cache that the scores and weights of a block take.
@@ -209,8 +209,10 @@ unsafe fn multiply<T: Float>(
     // SAFETY: the caller's.
     unsafe {
         match rhs {
-            Given::Matrix(rhs) if is_transposed => gemm_tile(products, lhs, rhs.transposed(), &mut out),
-            Given::Matrix(rhs) => gemm_tile(products, lhs, *rhs, &mut out),
+            Given::Matrix(rhs) if is_transposed => {
+                gemm_tile(products, lhs, rhs.transposed().into(), &mut out)
+            }
+            Given::Matrix(rhs) => gemm_tile(products, lhs, (*rhs).into(), &mut out),
             Given::Rows(rows) => {
                 for row in 0..n_rows {
                     let product = if is_transposed { scores_of_row } else { weighted_sum };

@@ -7,7 +7,6 @@
 use super::super::gemm::{Matrix, Scratch, TileMut, add_gemm_tile, gemm_tile};
 use super::super::interp::{ScratchSize, Sharing, plain_store, slice_mut};
 use super::super::pool::Pool;
-use super::super::simd::isa::Float;
 use super::body_run::BodyRun;
 use super::call::{Call, KernelLaunch};
 use super::matrix_source::{MatrixSource, NONE, Reader, dense};
@@ -17,6 +16,7 @@ use crate::device::DeviceError;
 use engine_core::codegen::{VisibleKeys, visible_points};
 use engine_core::fusion::{AttentionGradientBody, PointProduct, PointSum, Reg, Source};
 use engine_core::ir::DType;
+use engine_core::op::simd::Float;
 use std::ops::Range;
 
 /// The queries of a block.
@@ -286,7 +286,7 @@ impl AttentionGradientLaunch {
                 let columns: Matrix<T> =
                     self.products[i][1].read(reader, block.matrix, shape, keys.clone(), false, to).whole();
                 let mut out = TileMut::from_raw(accumulators[i].cast::<T>(), n_rows, n_keys, n_keys);
-                gemm_tile(products, block.products[i], columns.transposed(), &mut out);
+                gemm_tile(products, block.products[i], columns.transposed().into(), &mut out);
             }
             let all_seen = self.visible.are_seen(block.rows.clone(), keys.clone());
             let points = self.unmasked.as_ref().filter(|_| all_seen).unwrap_or(&self.points);

@@ -165,7 +165,7 @@ impl AttentionTiles {
             let to = scratch.matrix.start();
             let key = self.key.read(reader, block.matrix, [n, k], keys.clone(), false, to).whole();
             let mut product = TileMut::from_raw(scores.cast::<T>(), n_rows, n_keys, n_keys);
-            gemm_tile(products, block.query, key.transposed(), &mut product);
+            gemm_tile(products, block.query, key.transposed().into(), &mut product);
             let all_seen = self.online.visible.are_seen(block.rows.clone(), keys.clone());
             let run = self.unmasked.as_ref().filter(|_| all_seen).unwrap_or(&self.scores);
             let tile = TileSpan { rows: block.rows.clone(), columns: keys.clone() };

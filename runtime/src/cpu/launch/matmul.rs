@@ -42,7 +42,9 @@ impl KernelLaunch for MatmulLaunch {
         let frame = product.frame(call);
         // SAFETY: the caller's; tiles and side sums are disjoint.
         unsafe {
-            product.widen(pool, workers, call);
+            if let Some(halves) = &product.halves {
+                halves.copy(product.body.dtype, pool, workers, call);
+            }
             frame.begin(&mut workers[0].worker, None);
             // A fold stores no tiles.
             let n_tiles = if self.fold.is_some() { 0 } else { product.body.batch * product.tiles.len() };

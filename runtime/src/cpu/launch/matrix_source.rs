@@ -2,13 +2,13 @@
 
 use super::super::gemm::{Matrix, Rows};
 use super::super::interp::{Sharing, Worker};
-use super::super::simd::isa::Float;
 use super::body_run::{BodyRun, with_store};
 use super::call::Call;
 use super::scratch::MatrixSourceScratch;
 use crate::device::DeviceError;
 use engine_core::fusion::{Source, Window};
 use engine_core::ir::DType;
+use engine_core::op::simd::Float;
 use std::ops::Range;
 
 /// The address of absent accumulators or of an absent target.

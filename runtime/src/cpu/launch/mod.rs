@@ -9,6 +9,7 @@ pub mod call;
 mod column_blocks;
 mod cut;
 mod groups;
+mod halves;
 pub mod matmul;
 mod matmul_fold;
 mod matrix_source;

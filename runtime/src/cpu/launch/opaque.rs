@@ -11,6 +11,10 @@ impl Threads for Pool {
     fn run(&mut self, n_chunks: usize, body: &(dyn Fn(usize) + Sync)) {
         Pool::run(self, n_chunks, &|chunk, _| body(chunk));
     }
+
+    fn count(&self) -> usize {
+        self.n_threads()
+    }
 }
 
 /// An opaque kernel, ready to run.

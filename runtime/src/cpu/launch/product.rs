@@ -1,27 +1,25 @@
 //! The product of a matmul and its epilogue, tile by tile.
 
-use super::super::gemm::{Matrix, Offsets, Right, Scratch, TileMut, Tiles, gemm_tile};
+use super::super::gemm::{Matrix, Offsets, Right, Scratch, TileMut, Tiles, gemm_tile, gemm_tile_of_pairs};
 use super::super::interp::{
-    Buffer, Frame, Layout, Program, ScratchSize, Sharing, Span, Spread, View, Worker, cast, compile,
-    row_pitch, with_type,
+    Buffer, Frame, Layout, Program, ScratchSize, Sharing, Span, Spread, View, Worker, compile, row_pitch,
+    with_type,
 };
 use super::super::loops::reduce::{Fold, Foldable};
 use super::super::memory::Memory;
-use super::super::pool::Pool;
-use super::super::simd::isa::Float;
 use super::call::Call;
+use super::halves::Halves;
 use super::scratch::{LaunchSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::fusion::{MatmulBody, MatrixOperand, Side};
 use engine_core::ir::DType;
+use engine_core::op::simd::Float;
 use std::ops::Range;
 
 /// The points of a block of the epilogue.
 const BLOCK: usize = 2048;
 /// Rows of a tile from this length on are blocks of their own, to which a value of a row is one value.
 const LONG_ROW: usize = 1024;
-/// The half-precision numbers that are converted at a time.
-const WIDE_BLOCK: usize = 256;
 
 /// A product and its epilogue, ready to run.
 pub struct Product {
@@ -34,8 +32,8 @@ pub struct Product {
     /// The epilogue.
     pub epilogue: Program,
     uniforms: Memory,
-    /// Dense copies of half-precision operands, in f32.
-    wide: Option<[Memory; 2]>,
+    /// The operands, if they are of half precision.
+    pub halves: Option<Halves>,
     /// The offsets of an uneven right operand, which is never of half precision.
     uneven: Option<Offsets>,
 }
@@ -68,12 +66,9 @@ impl Product {
         let spread = if columns >= LONG_ROW { Spread::One } else { Spread::Each };
         let layout = Layout { spread, is_resident: true, is_contiguous: columns == n, sharing };
         let epilogue = compile(&body.epilogue, layout);
-        let wide = match dtype == body.dtype {
-            true => None,
-            false => Some([Memory::new(4 * body.batch * m * k)?, Memory::new(4 * body.batch * k * n)?]),
-        };
+        let halves = Halves::new(body)?;
         let uniforms = Memory::new(8 * epilogue.n_uniforms)?;
-        Ok(Product { body: body.clone(), dtype, tiles, epilogue, uniforms, wide, uneven })
+        Ok(Product { body: body.clone(), dtype, tiles, epilogue, uniforms, halves, uneven })
     }
 
     /// The scratch that a worker needs.
@@ -106,10 +101,14 @@ impl Product {
         unsafe {
             match self.dtype {
                 DType::F32 => {
-                    self.multiply_floats::<f32>(&mut scratch.f32, buffers, tile, target.cast(), row_stride)
+                    let is_pairs = self.halves.as_ref().is_some_and(Halves::is_pairs);
+                    let (scratch, out) = (&mut scratch.f32, (target.cast(), row_stride));
+                    let gemm = if is_pairs { gemm_tile_of_pairs } else { gemm_tile };
+                    self.multiply_floats::<f32>(gemm, scratch, buffers, tile, out)
                 }
                 DType::F64 => {
-                    self.multiply_floats::<f64>(&mut scratch.f64, buffers, tile, target.cast(), row_stride)
+                    let (scratch, out) = (&mut scratch.f64, (target.cast(), row_stride));
+                    self.multiply_floats::<f64>(gemm_tile, scratch, buffers, tile, out)
                 }
                 dtype => {
                     with_type!(dtype, T => self.multiply_integers::<T>(buffers, tile, target.cast(), row_stride))
@@ -120,18 +119,20 @@ impl Product {
 
     unsafe fn multiply_floats<T: Float>(
         &self,
+        gemm: fn(&mut Scratch<T>, Matrix<T>, Right<T>, &mut TileMut<T>),
         scratch: &mut Scratch<T>,
         buffers: &[Buffer],
         tile: Tile,
-        out: *mut T,
-        row_stride: usize,
+        (out, row_stride): (*mut T, usize),
     ) {
         // SAFETY: the caller's.
         unsafe {
-            let a = self.matrix::<T>(buffers, Side::Lhs, tile.batch).part(tile.rows.clone(), 0..self.body.k);
+            let a = self.matrix::<T>(buffers, Side::Lhs, tile.batch);
+            let [_, k] = a.shape();
+            let a = a.part(tile.rows.clone(), 0..k);
             let b = self.right::<T>(buffers, tile.batch, tile.columns.clone());
             let mut out = TileMut::from_raw(out, tile.rows.len(), tile.columns.len(), row_stride);
-            gemm_tile(scratch, a, b, &mut out);
+            gemm(scratch, a, b, &mut out);
         }
     }
 
@@ -207,7 +208,8 @@ impl Product {
         let Some(offsets) = &self.uneven else {
             // SAFETY: the caller's.
             let matrix = unsafe { self.matrix::<T>(buffers, Side::Rhs, batch) };
-            return matrix.part(0..self.body.k, columns).into();
+            let [k, _] = matrix.shape();
+            return matrix.part(0..k, columns).into();
         };
         let Buffer { start, len, .. } = buffers[self.body.rhs.operand];
         // SAFETY: the caller's: the buffer holds `len` elements of this type.
@@ -215,21 +217,17 @@ impl Product {
         offsets.matrix(data, batch, columns)
     }
 
-    /// One matrix of an operand with strides, in the accumulator type.
+    /// One matrix of an operand with strides, in the accumulator type, or as pairs of bf16.
     ///
     /// # Safety
     /// The buffers must be those of the kernel, and no worker may write the operand meanwhile.
     pub unsafe fn matrix<'a, T>(&'a self, buffers: &[Buffer], side: Side, batch: usize) -> Matrix<'a, T> {
+        if let Some(halves) = &self.halves {
+            // SAFETY: the caller's.
+            return unsafe { halves.matrix(buffers, side, batch) };
+        }
         let (operand, shape) = self.side(side);
-        let (start, len, operand) = match &self.wide {
-            Some(wide) => {
-                let [rows, columns] = shape;
-                let (row, col) = (columns as i64, 1);
-                let dense = MatrixOperand { offset: 0, batch: (rows * columns) as i64, row, col, ..operand };
-                (wide[side as usize].start(), self.body.batch * rows * columns, dense)
-            }
-            None => (buffers[operand.operand].start, buffers[operand.operand].len, operand),
-        };
+        let Buffer { start, len, .. } = buffers[operand.operand];
         let offset = operand.offset + batch as i64 * operand.batch;
         // SAFETY: the caller's: the buffer holds `len` elements of this type.
         let data = unsafe { std::slice::from_raw_parts(start.cast::<T>(), len) };
@@ -240,38 +238,6 @@ impl Product {
         match side {
             Side::Lhs => (self.body.lhs, [self.body.m, self.body.k]),
             Side::Rhs => (self.body.rhs, [self.body.k, self.body.n]),
-        }
-    }
-
-    /// Converts half-precision operands, row by row.
-    ///
-    /// # Safety
-    /// As for [`Product::matrix`].
-    pub unsafe fn widen(&self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
-        let Some(wide) = &self.wide else { return };
-        for (side, wide) in [Side::Lhs, Side::Rhs].into_iter().zip(wide) {
-            let (operand, [rows, columns]) = self.side(side);
-            let source = call.buffers[operand.operand];
-            let start = wide.start() as usize;
-            pool.run_with(self.body.batch * rows, workers, |chunk, _| {
-                let (batch, row) = (chunk / rows, chunk % rows);
-                let first = operand.offset + batch as i64 * operand.batch + row as i64 * operand.row;
-                // The closure captures the whole buffer, because its pointer alone is not `Send`.
-                let source: Buffer = source;
-                // SAFETY: the caller's: a buffer of half-precision numbers.
-                let halves = unsafe { std::slice::from_raw_parts(source.start.cast::<u16>(), source.len) };
-                let mut dense = [0u16; WIDE_BLOCK];
-                for begin in (0..columns).step_by(WIDE_BLOCK) {
-                    let dense = &mut dense[..WIDE_BLOCK.min(columns - begin)];
-                    for (i, half) in dense.iter_mut().enumerate() {
-                        *half = halves[(first + (begin + i) as i64 * operand.col) as usize];
-                    }
-                    let view = View { start: dense.as_ptr().cast(), is_scalar: false };
-                    let out = (start as *mut u8).wrapping_add(4 * (chunk * columns + begin));
-                    // SAFETY: rows are disjoint.
-                    unsafe { cast(self.body.dtype, DType::F32, view, out, dense.len()) };
-                }
-            });
         }
     }
 }

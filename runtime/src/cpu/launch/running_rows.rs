@@ -2,9 +2,9 @@
 
 use super::super::loops::reduce::{Fold, Foldable, combine, fold};
 use super::super::loops::{Prefetch, affine};
-use super::super::simd::isa::Float;
 use engine_core::codegen::Reference;
 use engine_core::ir::Unary;
+use engine_core::op::simd::Float;
 
 /// A float whose exponentials are added up.
 pub trait Exponential: Float + Foldable {

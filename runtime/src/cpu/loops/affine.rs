@@ -1,12 +1,12 @@
 //! A slow function of a scaled and shifted argument in one loop.
 
 use super::super::math::{self, chunks};
-use super::super::simd::isa::{Isa, Kernel, dispatch};
-use super::super::simd::lanes::Aligned;
 use super::super::simd::prefetch::{CHUNK, Prefetch};
 use super::elementwise::undefined;
 use super::macros::{map, map_chunks, map_with_prefetch};
 use engine_core::ir::Unary;
+use engine_core::op::simd::Aligned;
+use engine_core::op::simd::{Isa, Kernel, dispatch};
 
 /// Whether [`affine`] has a loop for a function.
 pub fn has_affine_loop(op: Unary) -> bool {

@@ -1,8 +1,8 @@
 //! Conversions of slices.
 
-use super::super::simd::isa::{Isa, Kernel, dispatch};
 use super::elementwise::Element;
 use super::macros::map;
+use engine_core::op::simd::{Isa, Kernel, dispatch};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 use std::ops::RangeInclusive;
 

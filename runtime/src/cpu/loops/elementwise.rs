@@ -1,9 +1,9 @@
 //! Elementwise loops over slices.
 
-use super::super::simd::isa::{Isa, Kernel, dispatch};
 use super::super::simd::prefetch::Prefetch;
 use super::macros::{map, zip, zip_with_slice};
 use engine_core::ir::{Binary, Unary};
+use engine_core::op::simd::{Isa, Kernel, dispatch};
 
 /// An argument of a loop: one value for each element, or one for all.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! The loops of floats.
 
 use super::super::math::{self, chunks};
-use super::super::simd::isa::{Isa, Kernel, dispatch};
-use super::super::simd::lanes::Aligned;
 use super::super::simd::prefetch::{CHUNK, Prefetch};
 use super::elementwise::{Element, Operand, undefined};
 use super::macros::{map, map_chunks, map_with_prefetch, zip, zip_with_prefetch};
 use engine_core::ir::{Binary, Unary};
+use engine_core::op::simd::Aligned;
+use engine_core::op::simd::{Isa, Kernel, dispatch};
 
 impl Element for f32 {
     const IS_HOT: bool = true;

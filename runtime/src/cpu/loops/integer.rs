@@ -1,10 +1,10 @@
 //! The loops of integers.
 
-use super::super::simd::isa::Isa;
 use super::super::simd::prefetch::Prefetch;
 use super::elementwise::{Element, Operand, undefined};
 use super::macros::{map, zip};
 use engine_core::ir::{Binary, Unary};
+use engine_core::op::simd::Isa;
 
 macro_rules! integer_element {
     ($($type:ident: $abs:expr, $sign:expr, $pow:expr;)*) => { $(

@@ -2,10 +2,10 @@
 //! an argument.
 
 use super::super::match_type::match_type;
-use super::super::simd::isa::{Isa, Kernel, dispatch};
-use super::super::simd::lanes::{Aligned, Lanes};
 use super::super::simd::operation::{Add, Arithmetic, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
 use super::super::simd::prefetch::{CHUNK, Prefetch};
+use engine_core::op::simd::{Aligned, Lanes};
+use engine_core::op::simd::{Isa, Kernel, dispatch};
 
 /// An argument in memory: `len` values, or one for all points.
 #[derive(Clone, Copy, Debug)]
@@ -178,10 +178,10 @@ impl Stream<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::simd::isa::{Level, dispatch_on};
     use super::super::{Operand, binary};
     use super::*;
     use engine_core::ir::Binary;
+    use engine_core::op::simd::{Level, dispatch_on};
 
     fn one(op: Arithmetic, a: &[f32], b: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; a.len()];

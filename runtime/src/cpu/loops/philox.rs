@@ -1,7 +1,7 @@
 //! Slices of random words; [`crate::philox`] is the generator.
 
-use super::super::simd::isa::{Isa, Kernel, dispatch};
 use crate::philox::{philox_block, philox_blocks};
+use engine_core::op::simd::{Isa, Kernel, dispatch};
 
 /// Fills `out` with the random words of the elements from `first_element` on. The word of element e is word `e mod 4` of
 /// a block, whose counter is `[low half of e/4, high half of e/4, step, iteration]`.
@@ -86,8 +86,8 @@ impl Kernel for Blocks<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::simd::isa::{Level, dispatch_on};
     use super::*;
+    use engine_core::op::simd::{Level, dispatch_on};
 
     /// Known answers published with the Random123 library (`kat_vectors`, philox4x32 10).
     #[test]

@@ -3,12 +3,12 @@
 
 use super::super::match_type::match_type;
 use super::super::math::{is_nan, larger, smaller};
-use super::super::simd::isa::{Isa, Kernel, dispatch};
-use super::super::simd::lanes::Lanes;
 use super::super::simd::operation::{Add, Max, Min, Mul, Operation};
 use super::super::simd::prefetch::{Prefetch, Requests};
 use super::elementwise::Element;
 use engine_core::ir::Monoid;
+use engine_core::op::simd::Lanes;
+use engine_core::op::simd::{Isa, Kernel, dispatch};
 
 /// Binds `$C` to the type of a fold.
 macro_rules! with_fold {
@@ -376,8 +376,8 @@ foldable! {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::super::simd::isa::{Level, dispatch_on};
     use super::*;
+    use engine_core::op::simd::{Level, dispatch_on};
 
     fn wave(len: usize) -> Vec<f32> {
         (0..len).map(|i| ((i * 7919) % 1009) as f32 / 1009.0 - 0.4).collect()

@@ -1,7 +1,7 @@
 //! Sign, extremes, reciprocals and exact quotients.
 
-use super::super::simd::isa::Isa;
 use super::polynomial::fma;
+use engine_core::op::simd::Isa;
 
 /// `1/√x` in two roundings; error below 1.5 ULP.
 #[inline(always)]

@@ -1,8 +1,8 @@
 //! Vectors of 16 floats, with the AVX-512 instructions that split a float into mantissa and exponent and scale by powers
 //! of two.
 
-use super::super::simd::isa::Isa;
 use super::number::{Number, ROUND, Single};
+use engine_core::op::simd::Isa;
 use std::arch::x86_64::*;
 use std::f32::consts::FRAC_1_SQRT_2;
 use std::ops::{Add, Mul, Sub};

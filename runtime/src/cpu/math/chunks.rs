@@ -1,12 +1,12 @@
 //! exp and log of whole chunks.
 
-use super::super::simd::isa::Isa;
-#[cfg(target_arch = "x86_64")]
-use super::super::simd::isa::Level;
 use super::super::simd::prefetch::CHUNK;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::F32x16;
 use super::{exponential, logarithm};
+use engine_core::op::simd::Isa;
+#[cfg(target_arch = "x86_64")]
+use engine_core::op::simd::Level;
 
 macro_rules! chunk_functions {
     ($($(#[$doc:meta])* $name:ident by $module:ident;)*) => { $(

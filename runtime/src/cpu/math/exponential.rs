@@ -1,8 +1,8 @@
 //! eˣ and the functions that follow from it.
 
-use super::super::simd::isa::Isa;
 use super::number::{ROUND, Single, pow2, rounded};
 use super::polynomial::{fma, horner};
+use engine_core::op::simd::Isa;
 
 /// Below the first, [`exp`] is 0; above the second, it is inf.
 pub(super) const EXP_LIMITS: [f32; 2] = [-104.0, 89.0];

@@ -1,9 +1,9 @@
 //! Logarithms.
 
-use super::super::simd::isa::Isa;
 use super::exponential::{LN2_HIGH, LN2_LOW};
 use super::number::{Single, pow2, split_normal};
 use super::polynomial::{fma, horner};
+use engine_core::op::simd::Isa;
 
 /// `(ln(1 + f) − f + ½f²)/f³`, by rising powers of f.
 const LOG_TAIL: [f32; 8] = [

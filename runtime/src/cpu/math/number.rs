@@ -1,6 +1,6 @@
 //! The numbers that functions compute with: a float, or a vector of floats.
 
-use super::super::simd::isa::Isa;
+use engine_core::op::simd::Isa;
 use std::ops::{Add, Mul, Sub};
 
 /// A float or a vector of floats.

@@ -1,7 +1,7 @@
 //! Fused multiply-add and polynomials.
 
-use super::super::simd::isa::Isa;
 use super::number::Number;
+use engine_core::op::simd::Isa;
 
 /// `a·b + c`, in one rounding where the instruction set has it and in two elsewhere.
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Powers, computed in f64.
 
-use super::super::simd::isa::Isa;
 use super::polynomial::{fma, horner};
+use engine_core::op::simd::Isa;
 
 /// xʸ through f64; error below 0.51 ULP. `0⁰ = 1`, NaN for a finite negative base with a fractional exponent.
 #[inline(always)]

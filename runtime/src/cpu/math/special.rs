@@ -1,8 +1,8 @@
 //! The error function, sine and cosine.
 
-use super::super::simd::isa::Isa;
 use super::number::Single;
 use super::polynomial::{fma, horner};
+use engine_core::op::simd::Isa;
 
 /// The largest |x| for which [`sin`] and [`cos`] hold their stated error; beyond it, use the library.
 pub const TRIG_LIMIT: f32 = 1.0e6;

@@ -1,7 +1,5 @@
-//! Vectors, instruction sets and prefetching, which all loops of the device use.
+//! Prefetching, numbers below the normal range, and operations on the vectors of `engine_core::op::simd`.
 
-pub mod isa;
-pub mod lanes;
 pub mod operation;
 pub mod prefetch;
 pub mod subnormals;

@@ -1,7 +1,7 @@
 //! Arithmetic on vectors as types, so that a loop is compiled for each operation.
 
-use super::lanes::Lanes;
 use engine_core::ir::Binary;
+use engine_core::op::simd::Lanes;
 
 /// An operation on two vectors.
 pub trait Operation {

@@ -21,10 +21,17 @@ fn matmuls_with_bias_and_activation() {
 #[test]
 fn matmuls_of_every_layout_and_type() {
     let layouts = [(0, 1), (1, 0)];
-    for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
+    let types = [(DType::F32, 20), (DType::F64, 20), (DType::F16, 20), (DType::I32, 20)];
+    // Pairs of bf16 are even or odd along the contracted axis.
+    for (dtype, k) in types.into_iter().chain([(DType::BF16, 20), (DType::BF16, 21)]) {
         for (l, r) in layouts.into_iter().flat_map(|l| layouts.map(|r| (l, r))) {
-            check(if dtype == DType::F16 { 2e-2 } else { 2e-5 }, |b| {
-                let shape = |free: usize, at: usize| if at == 0 { [20, free] } else { [free, 20] };
+            let tolerance = match dtype {
+                DType::F16 => 2e-2,
+                DType::BF16 => 1e-1,
+                _ => 2e-5,
+            };
+            check(tolerance, |b| {
+                let shape = |free: usize, at: usize| if at == 0 { [k, free] } else { [free, k] };
                 let x = data(b, "x", dtype, &shape(30, l.0));
                 let y = data(b, "y", dtype, &shape(40, r.0));
                 let spec = Contract::new(vec![], vec![(l.0, r.0)]);

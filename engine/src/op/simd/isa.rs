@@ -94,6 +94,31 @@ pub fn dispatch_on<K: Kernel>(level: Level, kernel: K) -> K::Output {
     }
 }
 
+/// Whether the machine multiplies pairs of bf16.
+pub fn has_pairs() -> bool {
+    static DETECTED: LazyLock<bool> = LazyLock::new(|| {
+        #[cfg(target_arch = "x86_64")]
+        let has_pairs = Level::detected() == Level::Avx512 && is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        let has_pairs = false;
+        has_pairs
+    });
+    *DETECTED
+}
+
+/// Runs a kernel whose factors are pairs of bf16.
+///
+/// # Panics
+/// If the machine does not multiply pairs.
+pub fn dispatch_pairs<K: Kernel>(kernel: K) -> K::Output {
+    assert!(has_pairs(), "bug: no instruction multiplies pairs of bf16");
+    // SAFETY: the features were found.
+    #[cfg(target_arch = "x86_64")]
+    return unsafe { run_avx512_of_pairs(kernel) };
+    #[cfg(not(target_arch = "x86_64"))]
+    kernel.run::<Baseline>()
+}
+
 /// The instructions that the build target guarantees.
 pub struct Baseline;
 impl Isa for Baseline {
@@ -105,6 +130,7 @@ impl Isa for Baseline {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::super::lanes::Bf16Pairs;
     use super::{Isa, Kernel, Level};
     use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 
@@ -124,6 +150,15 @@ mod x86 {
         type F64 = __m512d;
     }
 
+    /// [`Avx512`] with pairs of bf16 as factors in place of `f32`.
+    pub struct Avx512OfPairs;
+    impl Isa for Avx512OfPairs {
+        const FMA: bool = true;
+        const LEVEL: Level = Level::Avx512;
+        type F32 = Bf16Pairs;
+        type F64 = __m512d;
+    }
+
     #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
     pub fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
         kernel.run::<Avx2>()
@@ -135,9 +170,16 @@ mod x86 {
     pub fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
         kernel.run::<Avx512>()
     }
+
+    #[target_feature(
+        enable = "avx512bf16,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt"
+    )]
+    pub fn run_avx512_of_pairs<K: Kernel>(kernel: K) -> K::Output {
+        kernel.run::<Avx512OfPairs>()
+    }
 }
 #[cfg(target_arch = "x86_64")]
-use x86::{run_avx2, run_avx512};
+use x86::{run_avx2, run_avx512, run_avx512_of_pairs};
 
 #[cfg(not(target_arch = "x86_64"))]
 fn detect() -> Level {

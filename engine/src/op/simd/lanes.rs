@@ -16,6 +16,8 @@ pub unsafe trait Lanes: Copy {
     type Scalar: Copy + Default;
     /// The number of lanes.
     const N: usize;
+    /// Whether factors of [`Lanes::mul_add`] are pairs of bf16.
+    const IS_PAIRS: bool = false;
     /// The number of rows of sums, two vectors each, that fit the registers.
     const ROWS: usize;
     /// The same value in all lanes.
@@ -112,9 +114,72 @@ macro_rules! array_lanes {
 array_lanes! { f32 4 f64 2 }
 
 #[cfg(target_arch = "x86_64")]
+pub use x86::Bf16Pairs;
+
+#[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Lanes;
     use std::arch::x86_64::*;
+
+    /// Numbers of `f32`, or pairs of bf16 in the same bits. Pairs are the factors of [`Lanes::mul_add`], which adds both
+    /// products of a pair to a number; other methods move bits or take numbers.
+    #[derive(Clone, Copy)]
+    pub struct Bf16Pairs(__m512);
+
+    // SAFETY: the methods of `__m512`, and one instruction of AVX512-BF16.
+    unsafe impl Lanes for Bf16Pairs {
+        type Scalar = f32;
+        const N: usize = 16;
+        const IS_PAIRS: bool = true;
+        const ROWS: usize = 8;
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> Self {
+            // SAFETY: the caller's, here and below.
+            Bf16Pairs(unsafe { __m512::splat(value) })
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: as above.
+            Bf16Pairs(unsafe { __m512::load(from) })
+        }
+        #[inline(always)]
+        unsafe fn load_even(from: *const f32) -> Self {
+            // SAFETY: as above.
+            Bf16Pairs(unsafe { __m512::load_even(from) })
+        }
+        #[inline(always)]
+        unsafe fn interleave(self, b: Self) -> (Self, Self) {
+            // SAFETY: as above.
+            let (low, high) = unsafe { self.0.interleave(b.0) };
+            (Bf16Pairs(low), Bf16Pairs(high))
+        }
+        #[inline(always)]
+        unsafe fn with_tail(self, tail: Self, lane: usize) -> Self {
+            // SAFETY: as above.
+            Bf16Pairs(unsafe { self.0.with_tail(tail.0, lane) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: as above.
+            unsafe { self.0.store(to) }
+        }
+        #[inline(always)]
+        unsafe fn mul_add(self, b: Self, c: Self) -> Self {
+            // SAFETY: as above; all types have 64 bytes of any bits.
+            unsafe {
+                let [a, b] = [self.0, b.0].map(|pairs| std::mem::transmute::<__m512, __m512bh>(pairs));
+                Bf16Pairs(_mm512_dpbf16_ps(c.0, a, b))
+            }
+        }
+        binary_methods! {
+            plus: |a, b| Bf16Pairs(a.0.plus(b.0));
+            minus: |a, b| Bf16Pairs(a.0.minus(b.0));
+            times: |a, b| Bf16Pairs(a.0.times(b.0));
+            over: |a, b| Bf16Pairs(a.0.over(b.0));
+            larger: |a, b| Bf16Pairs(a.0.larger(b.0));
+            smaller: |a, b| Bf16Pairs(a.0.smaller(b.0));
+        }
+    }
 
     /// Masks of the lanes from one on: the vector that begins so many places before the middle.
     static LANES_FROM_8: [i32; 16] = [0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1];

@@ -1,0 +1,7 @@
+//! Loops over vector registers, compiled for every instruction set: for the kernels of the CPU and for those of ops.
+
+mod isa;
+mod lanes;
+
+pub use isa::{Baseline, Float, Isa, Kernel, Level, dispatch, dispatch_on, dispatch_pairs, has_pairs};
+pub use lanes::{Aligned, Lanes};

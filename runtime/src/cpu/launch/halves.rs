@@ -1,0 +1,205 @@
+//! Operands of half precision. Where the processor multiplies pairs of bf16 (AVX512-BF16), two neighbours along the
+//! contracted axis stand in the place of one `f32`: there are half as many products, and an operand whose neighbours lie
+//! side by side is read where it is. Other operands are copied: as pairs, or to `f32`.
+
+use super::super::gemm::Matrix;
+use super::super::interp::{Buffer, View, cast};
+use super::super::memory::Memory;
+use super::super::pool::Pool;
+use super::call::Call;
+use super::scratch::WorkerScratch;
+use crate::device::DeviceError;
+use engine_core::fusion::{MatmulBody, MatrixOperand, Side};
+use engine_core::ir::DType;
+use engine_core::op::simd::has_pairs;
+
+/// The numbers that are converted at a time.
+const BLOCK: usize = 256;
+
+/// Both operands of a product of half precision.
+pub struct Halves {
+    is_pairs: bool,
+    sides: [Half; 2],
+}
+
+/// An operand as a matrix of `f32` or of pairs.
+struct Half {
+    /// The operand, as it is given.
+    given: Given,
+    /// The copy, if it is not read where it is.
+    copy: Option<Memory>,
+    /// Where elements lie, in the copy or in the operand.
+    offset: i64,
+    batch: i64,
+    strides: [i64; 2],
+    shape: [usize; 2],
+}
+
+/// An operand in memory: elements along the contracted axis and along the other one.
+#[derive(Clone, Copy)]
+struct Given {
+    operand: MatrixOperand,
+    n_batches: usize,
+    n_contracted: usize,
+    n_others: usize,
+    contracted: i64,
+    other: i64,
+}
+
+impl Given {
+    fn new(body: &MatmulBody, side: Side) -> Given {
+        let (operand, n_others, contracted, other) = match side {
+            Side::Lhs => (body.lhs, body.m, body.lhs.col, body.lhs.row),
+            Side::Rhs => (body.rhs, body.n, body.rhs.row, body.rhs.col),
+        };
+        Given { operand, n_batches: body.batch, n_contracted: body.k, n_others, contracted, other }
+    }
+
+    /// Whether pairs lie side by side, at even places.
+    fn is_of_pairs(&self) -> bool {
+        let MatrixOperand { offset, batch, .. } = self.operand;
+        let is_even = [offset, batch, self.other, self.n_contracted as i64].iter().all(|x| x % 2 == 0);
+        is_even && self.contracted == 1
+    }
+
+    /// The numbers or pairs along the contracted axis.
+    fn n_along(&self, is_pairs: bool) -> usize {
+        if is_pairs { self.n_contracted.div_ceil(2) } else { self.n_contracted }
+    }
+
+    /// The number of rows of a copy, and their length. Rows run along the axis whose elements are neighbours.
+    fn rows_of_copy(&self, is_pairs: bool) -> [usize; 2] {
+        let n = self.n_along(is_pairs);
+        if self.other == 1 { [n, self.n_others] } else { [self.n_others, n] }
+    }
+}
+
+impl Halves {
+    /// The operands of a product, if they are of half precision.
+    ///
+    /// # Errors
+    /// If memory for copies does not suffice.
+    pub fn new(body: &MatmulBody) -> Result<Option<Halves>, DeviceError> {
+        if body.dtype.accumulator() == body.dtype {
+            return Ok(None);
+        }
+        // Sums beside the product read both operands in `f32`.
+        let is_pairs = body.dtype == DType::BF16 && body.side_sums.is_empty() && has_pairs();
+        let side = |side: Side| Half::new(Given::new(body, side), is_pairs, side);
+        Ok(Some(Halves { is_pairs, sides: [side(Side::Lhs)?, side(Side::Rhs)?] }))
+    }
+
+    /// Whether matrices are of pairs.
+    pub fn is_pairs(&self) -> bool {
+        self.is_pairs
+    }
+
+    /// One matrix of an operand: numbers, or pairs as `f32` of the same bits.
+    ///
+    /// # Safety
+    /// The buffers must be those of the kernel, and no worker may write the operand meanwhile.
+    pub unsafe fn matrix<'a, T>(&'a self, buffers: &[Buffer], side: Side, batch: usize) -> Matrix<'a, T> {
+        let half = &self.sides[side as usize];
+        let (start, bytes) = match &half.copy {
+            Some(copy) => (copy.start(), copy.bytes()),
+            None => {
+                let buffer = buffers[half.given.operand.operand];
+                (buffer.start, 2 * buffer.len)
+            }
+        };
+        // SAFETY: the caller's: there are as many bytes, and pairs lie at even places.
+        let elements = unsafe { std::slice::from_raw_parts(start.cast::<T>(), bytes / size_of::<T>()) };
+        let offset = half.offset + batch as i64 * half.batch;
+        Matrix::new(elements, offset as isize, half.shape, half.strides.map(|stride| stride as isize))
+    }
+
+    /// Fills the copies.
+    ///
+    /// # Safety
+    /// As for [`Halves::matrix`].
+    pub unsafe fn copy(&self, dtype: DType, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
+        for half in &self.sides {
+            let Some(copy) = &half.copy else { continue };
+            let (given, start) = (half.given, copy.start() as usize);
+            let source = call.buffers[given.operand.operand];
+            let [n_rows, row] = given.rows_of_copy(self.is_pairs);
+            pool.run_with(given.n_batches * n_rows, workers, |chunk, _| {
+                // The closure captures the whole buffer, because its pointer alone is not `Send`.
+                let source: Buffer = source;
+                let out = (start as *mut u8).wrapping_add(4 * chunk * row);
+                // SAFETY: the caller's: a buffer of half-precision numbers. Rows of the copy are disjoint.
+                unsafe {
+                    let halves = std::slice::from_raw_parts(source.start.cast::<u16>(), source.len);
+                    let (batch, row_idx) = ((chunk / n_rows) as i64, (chunk % n_rows) as i64);
+                    let first = given.operand.offset + batch * given.operand.batch;
+                    if self.is_pairs {
+                        let out = std::slice::from_raw_parts_mut(out.cast::<u32>(), row);
+                        return copy_pairs(&given, halves, [first, row_idx], out);
+                    }
+                    let (across, along) = match given.other {
+                        1 => (given.contracted, 1),
+                        other => (other, given.contracted),
+                    };
+                    widen(dtype, halves, [first + row_idx * across, along], row, out);
+                }
+            });
+        }
+    }
+}
+
+impl Half {
+    /// Pairs of the operand where it is, or a copy of it.
+    fn new(given: Given, is_pairs: bool, side: Side) -> Result<Half, DeviceError> {
+        let n = given.n_along(is_pairs);
+        let [n_rows, row] = given.rows_of_copy(is_pairs);
+        let MatrixOperand { offset, batch, .. } = given.operand;
+        let (copy, [offset, batch, contracted, other]) = if is_pairs && given.is_of_pairs() {
+            (None, [offset / 2, batch / 2, 1, given.other / 2])
+        } else {
+            let [contracted, other] = if given.other == 1 { [row as i64, 1] } else { [1, row as i64] };
+            let copy = Memory::new(4 * given.n_batches * n_rows * row)?;
+            (Some(copy), [0, (n_rows * row) as i64, contracted, other])
+        };
+        let (strides, shape) = match side {
+            Side::Lhs => ([other, contracted], [given.n_others, n]),
+            Side::Rhs => ([contracted, other], [n, given.n_others]),
+        };
+        Ok(Half { given, copy, offset, batch, strides, shape })
+    }
+}
+
+/// Copies a row of pairs. Zero follows the last of an odd number.
+fn copy_pairs(given: &Given, halves: &[u16], [first, row]: [i64; 2], out: &mut [u32]) {
+    let pair = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+    let end = given.n_contracted as i64;
+    if given.other == 1 {
+        let n = out.len();
+        let numbers = |p: i64| &halves[(first + p * given.contracted) as usize..][..n];
+        let low = out.iter_mut().zip(numbers(2 * row));
+        match 2 * row + 1 < end {
+            true => low.zip(numbers(2 * row + 1)).for_each(|((out, low), high)| *out = pair(*low, *high)),
+            false => low.for_each(|(out, low)| *out = pair(*low, 0)),
+        }
+        return;
+    }
+    let start = first + row * given.other;
+    let at = |p: i64| if p < end { halves[(start + p * given.contracted) as usize] } else { 0 };
+    (0..).zip(out).for_each(|(p, out)| *out = pair(at(2 * p), at(2 * p + 1)));
+}
+
+/// Converts `n` numbers, the first one and those in strides behind it, to `f32`.
+///
+/// # Safety
+/// `out` must be valid for `n` numbers.
+unsafe fn widen(dtype: DType, halves: &[u16], [first, stride]: [i64; 2], n: usize, out: *mut u8) {
+    let mut dense = [0u16; BLOCK];
+    for begin in (0..n).step_by(BLOCK) {
+        let dense = &mut dense[..BLOCK.min(n - begin)];
+        for (i, half) in dense.iter_mut().enumerate() {
+            *half = halves[(first + (begin + i) as i64 * stride) as usize];
+        }
+        let view = View { start: dense.as_ptr().cast(), is_scalar: false };
+        // SAFETY: the caller's.
+        unsafe { cast(dtype, DType::F32, view, out.wrapping_add(4 * begin), dense.len()) };
+    }
+}
