@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(256)fold (
     const float* __restrict__ buffer_0, const float* __restrict__ buffer_1, const float* __restrict__ buffer_2, float* buffer_3, int32* buffer_4, float* buffer_5, uint32* buffer_6, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
 // Shared array size: 4105, 16420 bytes

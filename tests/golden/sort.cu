@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(256)sort_rows (
     uint32* buffer_0, uint32* buffer_1, uint32* buffer_2, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 uint32 warpSizeChecked = min(warpSize, blockDim.x * blockDim.y * blockDim.z);
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];

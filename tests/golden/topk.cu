@@ -1,6 +1,7 @@
 extern "C" __global__ void __launch_bounds__(256)select_rows (
     const float* __restrict__ buffer_0, float* buffer_1, int32* buffer_2, const __grid_constant__ info_st info
 ) {
+await_kernel_before();
 uint32 blockIdxGlobal = (blockIdx.z * gridDim.y * gridDim.x) + (blockIdx.y * gridDim.x) + blockIdx.x;
 extern __shared__ __align__(4) uint8 dynamic_shared_mem[];
 // Shared array size: 4105, 16420 bytes
