@@ -21,6 +21,9 @@ const BLOCK: usize = 2048;
 /// Rows of a tile from this length on are blocks of their own, to which a value of a row is one value.
 const LONG_ROW: usize = 1024;
 
+/// The product of a tile.
+type Gemm<T> = fn(&mut Scratch<T>, Matrix<T>, Right<T>, &mut TileMut<T>);
+
 /// A product and its epilogue, ready to run.
 pub struct Product {
     /// The kernel's body.
@@ -119,7 +122,7 @@ impl Product {
 
     unsafe fn multiply_floats<T: Float>(
         &self,
-        gemm: fn(&mut Scratch<T>, Matrix<T>, Right<T>, &mut TileMut<T>),
+        gemm: Gemm<T>,
         scratch: &mut Scratch<T>,
         buffers: &[Buffer],
         tile: Tile,
