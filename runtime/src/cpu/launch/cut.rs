@@ -12,10 +12,10 @@ use engine_core::ir::Scalar;
 const RESIDENT: usize = 16384;
 /// The points of a block of longer rows.
 const LONG_BLOCK: usize = 4096;
-/// Rows shorter than this share blocks.
-const SHORT_ROW: usize = 256;
+/// Rows up to this length share blocks. Starting a loop takes as long as hundreds of points.
+const SHORT_ROW: usize = 1024;
 /// The points of a block of short rows.
-const SHARED_BLOCK: usize = 2048;
+const SHARED_BLOCK: usize = 4096;
 /// The most points of a chunk, unless there are many chunks.
 const CHUNK: usize = 16384;
 /// The least points of a chunk.
@@ -117,7 +117,7 @@ impl Cut {
 
     /// Rows of neighbouring points.
     fn rows(n_rows: usize, row: usize) -> Cut {
-        let shares = row < SHORT_ROW;
+        let shares = row <= SHORT_ROW;
         let group = match shares {
             true => SHARED_BLOCK / row.max(1),
             false => CHUNK / row,
