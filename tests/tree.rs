@@ -439,3 +439,45 @@ fn plans_hold_bounds_of_blocks_and_rows_of_visited_ones() {
         }
     }
 }
+
+/// Searches of an index with a filter, beside a search of all rows with it.
+#[test]
+fn filters_hide_rows_of_an_index() {
+    for filter in ["remainder(i, 3) == 0", "i < 40", "(i > 100) & (i < 103)", "i < 0"] {
+        let text = format!(
+            r#"(
+                nodes: {{
+                    "q": "normal(shape=[20, 6])",
+                    "i": "arange(stop=900)",
+                    "x": "normal(shape=[900, 6]) * 0.2 + cast(reshape(i / 90, shape=[900, 1]), dtype=f32)",
+                    "allowed": "{filter}",
+                    "index": "tree_where(tree(x, block=8).*, allowed)",
+                    "near": "tree_nearest(q, index.*, k=5)",
+                    "flat": "nearest(q, x, allowed, k=5)",
+                    "reach": "full(shape=[], value=9.0)",
+                    "inside": "tree_within(q, index.*, reach, cap=20000, pairs=20000)",
+                    "all_inside": "within(q, x, reach, allowed, cap=20000)",
+                    "shares": "near.scanned",
+                    "ids": "near.indices",
+                    "flat_ids": "flat.indices",
+                    "inside_ids": "inside.ids",
+                    "all_inside_ids": "all_inside.ids",
+                }},
+                stages: {{"go": Run(outputs: [
+                    "ids", "flat_ids", "inside", "all_inside", "inside_ids", "all_inside_ids", "shares",
+                ])}},
+            )"#
+        );
+        let names = ["ids", "flat_ids", "inside", "all_inside", "inside_ids", "all_inside_ids", "shares"];
+        for device in devices() {
+            let name = format!("{filter} on {}", device.0.info().name);
+            let found = outputs(&text, device, &names);
+            assert_eq!(found["ids"], found["flat_ids"], "{name}");
+            assert_eq!(found["inside"], found["all_inside"], "{name}");
+            assert_eq!(found["inside_ids"], found["all_inside_ids"], "{name}");
+            if filter != "remainder(i, 3) == 0" {
+                assert!(found["shares"].iter().all(|&share| share < 0.2), "{name}: {:?}", found["shares"]);
+            }
+        }
+    }
+}
