@@ -52,9 +52,13 @@ fn matmuls_of_every_layout_and_type() {
 
 #[test]
 fn a_bias_gradient_beside_its_weight_gradient() {
-    for [batch, n, m] in [[128, 256, 784], [40, 10, 33]] {
-        check(2e-5, |b| {
-            let (x, g) = (f32s(b, "x", &[batch, m]), f32s(b, "g", &[batch, n]));
+    let types = [(DType::F32, 2e-5), (DType::F16, 1e-2), (DType::BF16, 8e-2)];
+    let shapes = [[128, 256, 784], [40, 10, 33]];
+    for ([batch, n, m], (dtype, tolerance)) in
+        shapes.into_iter().flat_map(|shape| types.map(|ty| (shape, ty)))
+    {
+        check(tolerance, |b| {
+            let (x, g) = (data(b, "x", dtype, &[batch, m]), data(b, "g", dtype, &[batch, n]));
             let g = b.unary(Unary::Sin, g);
             output(b, "g", g);
             let dw = b.contract(x, g, Contract::new(vec![], vec![(0, 0)]));
