@@ -1,7 +1,7 @@
 //! `rows_by_bounds`.
 
-use super::filter::expect_filter;
-use super::in_turn::Choice;
+use super::choice::Choice;
+use super::filter::{Flags, expect_filter, flags_of};
 use super::metric;
 use super::metric::Metric;
 use super::number::Number;
@@ -102,11 +102,6 @@ fn sizes(call: &KernelCall) -> [usize; 3] {
     [base[0], base[1], call.attrs().int("k") as usize]
 }
 
-/// The rank of the filter, 0 without one.
-fn filter_rank(call: &KernelCall) -> usize {
-    call.inputs.get(5).map_or(0, |filter| filter.extents().len())
-}
-
 /// The most parts of the queries, each with a workspace.
 const MAX_PARTS: usize = 64;
 
@@ -114,16 +109,16 @@ fn host<T: Number, E: Entry>(call: &KernelCall) -> HostKernel {
     let ([n, d, k], m) = (sizes(call), call.inputs[0].extents()[0]);
     let choice = Choice::<E>::new(Metric::of(call.attrs()), n, k);
     let n_parts = m.clamp(1, MAX_PARTS);
-    let filter_rank = filter_rank(call);
+    let filter_rank = Flags::rank(call, 5);
     HostKernel {
         workspace_bytes: 8 * n_parts * choice.words(),
         run: Box::new(move |lent: &mut Lent| {
             let [queries, base, scores, slope, offset] = [0, 1, 2, 3, 4].map(|i| lent.input::<T>(i));
-            let filter = (filter_rank > 0).then(|| lent.input::<u8>(5));
+            let filter = Flags::new(filter_rank, || lent.input(5));
             lent.parallel_for(m, n_parts, &|mut part| {
                 for query in part.units.clone() {
                     let of_query = query * n..(query + 1) * n;
-                    let allowed = filter.map(|x| if filter_rank == 2 { &x[of_query.clone()] } else { x });
+                    let allowed = filter.map(|filter| filter.of_query(query, n));
                     let bounds = ((&scores[of_query], slope[query], offset[query]), allowed);
                     let vector = &queries[query * d..(query + 1) * d];
                     let mut results = part.results.unit(query);
@@ -145,12 +140,11 @@ fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
     let [queries, base, scores, slope, offset] = [0, 1, 2, 3, 4].map(|i| args[i].to_f64());
     let mut workspace = vec![0; choice.words()];
     let (mut rows, mut counts, mut compared) = (vec![-1; m * room], vec![], vec![]);
-    let filter_rank = filter_rank(call);
-    let filter: Option<Vec<u8>> =
-        args.get(5).map(|filter| filter.to_f64().into_iter().map(|x| u8::from(x != 0.0)).collect());
+    let flags = flags_of(args.get(5));
+    let filter = Flags::new(Flags::rank(call, 5), || &flags);
     for query in 0..m {
         let of_query = query * n..(query + 1) * n;
-        let allowed = filter.as_deref().map(|x| if filter_rank == 2 { &x[of_query.clone()] } else { x });
+        let allowed = filter.map(|filter| filter.of_query(query, n));
         let bounds = ((&scores[of_query], slope[query], offset[query]), allowed);
         let vector = &queries[query * d..(query + 1) * d];
         let rows = &mut rows[query * room..(query + 1) * room];

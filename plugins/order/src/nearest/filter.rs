@@ -2,6 +2,8 @@
 
 use engine_core::ir::{Builder, DType, Dim, E, Type, Value};
 use engine_core::op::TypeIssue;
+use engine_core::op::kernel::KernelCall;
+use engine_core::oracle::OracleTensor;
 
 /// The largest score of a row that is not hidden. A lower score is still a lower bound.
 const LARGEST: f64 = f32::MAX as f64;
@@ -85,6 +87,35 @@ impl Filter {
         let allowed = self.at(b, rows);
         b.map(&[values, allowed], |v| E::select(v[1], v[0], f64::NAN))
     }
+}
+
+/// A filter of a host kernel.
+#[derive(Clone, Copy)]
+pub struct Flags<'a> {
+    flags: &'a [u8],
+    rank: usize,
+}
+
+impl<'a> Flags<'a> {
+    /// The rank of a call's filter, 0 without one.
+    pub fn rank(call: &KernelCall, operand: usize) -> usize {
+        call.inputs.get(operand).map_or(0, |filter| filter.extents().len())
+    }
+
+    /// The filter of that rank, if it is one.
+    pub fn new(rank: usize, flags: impl FnOnce() -> &'a [u8]) -> Option<Flags<'a>> {
+        (rank > 0).then(|| Flags { flags: flags(), rank })
+    }
+
+    /// Whether each of n rows may be found by a query.
+    pub fn of_query(self, query: usize, n: usize) -> &'a [u8] {
+        if self.rank == 2 { &self.flags[query * n..(query + 1) * n] } else { self.flags }
+    }
+}
+
+/// The bytes of an oracle's filter.
+pub fn flags_of(filter: Option<&&OracleTensor>) -> Vec<u8> {
+    filter.map_or(vec![], |filter| filter.to_f64().into_iter().map(|x| u8::from(x != 0.0)).collect())
 }
 
 /// Checks that a filter is `bool[n]`, or `bool[m, n]`.

@@ -3,12 +3,12 @@
 mod by_bounds;
 mod candidates;
 mod certificate;
+mod choice;
 mod comparison;
 mod filter;
 mod first_pass;
 mod flat;
 mod head;
-mod in_turn;
 mod metric;
 mod number;
 mod of_lists;

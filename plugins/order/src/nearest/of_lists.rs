@@ -1,7 +1,7 @@
 //! `nearest_of_lists`.
 
 use super::comparison::{Best, Query};
-use super::filter::expect_filter;
+use super::filter::{Flags, expect_filter, flags_of};
 use super::metric;
 use super::metric::Metric;
 use super::number::Number;
@@ -107,7 +107,7 @@ struct Extents {
 impl Extents {
     fn of(call: &KernelCall) -> Extents {
         let [queries, base, lists] = [0, 1, 2].map(|i| call.inputs[i].extents());
-        let filter = call.inputs.get(4).map_or(0, |filter| filter.extents().len());
+        let filter = Flags::rank(call, 4);
         let (k, metric) = (call.attrs().int("k") as usize, Metric::of(call.attrs()));
         Extents { m: queries[0], n: base[0], d: base[1], room: lists[1], k, filter, metric }
     }
@@ -124,7 +124,7 @@ struct Operands<'a, T> {
     base: &'a [T],
     lists: &'a [i32],
     counts: &'a [i32],
-    filter: Option<&'a [u8]>,
+    filter: Option<Flags<'a>>,
 }
 
 impl<T: Number> Operands<'_, T> {
@@ -153,14 +153,14 @@ impl<T: Number> Operands<'_, T> {
 
     /// Compares a query with the rows that it lists before `end` and that were not compared yet.
     fn compare<E: Entry>(&self, extents: Extents, query: usize, own: &mut [u64], end: usize) {
-        let Extents { n, d, room, k, filter, metric, .. } = extents;
+        let Extents { n, d, room, k, metric, .. } = extents;
         let list = &self.lists[query * room..][..self.counts[query].clamp(0, room as i32) as usize];
         let first = own[0] as usize;
         let within = list[first..].iter().take_while(|&&row| (row as usize) < end.min(n)).count();
         if within == 0 {
             return;
         }
-        let allowed = self.filter.map(|x| if filter == 2 { &x[query * n..][..n] } else { x });
+        let allowed = self.filter.map(|filter| filter.of_query(query, n));
         let vector = &self.queries[query * d..(query + 1) * d];
         let query = Query::new(metric, vector, self.base, allowed);
         let (state, entries) = own.split_at_mut(2);
@@ -179,7 +179,7 @@ fn host<T: Number, E: Entry>(call: &KernelCall) -> HostKernel {
         // Parts have at most one query more than others.
         workspace_bytes: 8 * (extents.m + MAX_PARTS) * extents.words::<E>(),
         run: Box::new(move |lent: &mut Lent| {
-            let filter = (extents.filter > 0).then(|| lent.input::<u8>(4));
+            let filter = Flags::new(extents.filter, || lent.input(4));
             let (queries, base) = (lent.input::<T>(0), lent.input::<T>(1));
             let operands = Operands { queries, base, lists: lent.input(2), counts: lent.input(3), filter };
             let n_parts = lent.n_threads().min(MAX_PARTS);
@@ -208,9 +208,8 @@ fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
     let Extents { m, k, .. } = extents;
     let [queries, base] = [0, 1].map(|i| args[i].to_f64());
     let [lists, counts] = [2, 3].map(|i| args[i].to_f64().into_iter().map(|x| x as i32).collect::<Vec<_>>());
-    let filter: Option<Vec<u8>> =
-        args.get(4).map(|filter| filter.to_f64().into_iter().map(|x| u8::from(x != 0.0)).collect());
-    let filter = filter.as_deref();
+    let flags = flags_of(args.get(4));
+    let filter = Flags::new(extents.filter, || &flags);
     let operands = Operands { queries: &queries, base: &base, lists: &lists, counts: &counts, filter };
     let mut workspace = vec![0; m * extents.words::<[u64; 2]>()];
     let mut rows = vec![0; m * k];

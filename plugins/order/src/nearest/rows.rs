@@ -75,7 +75,7 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
         Some(head) => {
             let first = FirstPass::of_heads(b, call, search.metric, [queries, base], &head);
             if b.target.ends_rows_early {
-                let (found, compared) = in_turn(b, call, &search, &first);
+                let (found, compared) = by_lists(b, call, &search, &first);
                 return vec![found, all, compared];
             }
             first
@@ -112,7 +112,7 @@ const MOST_PARTS: usize = 32;
 
 /// The rows that kernels find which compare as many rows as they need to, and how many these are. Parts of the queries list
 /// rows one after the other, so that the scores of one part at a time are in memory.
-fn in_turn(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass) -> (Value, Value) {
+fn by_lists(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass) -> (Value, Value) {
     let (mark, scope) = (b.no_fuse(), b.scope());
     let m = b.extents(search.queries)[0];
     let count = m.div_ceil(MOST_PARTS).max(PART_QUERIES);
