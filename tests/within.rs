@@ -1,11 +1,14 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 //! Range search on every device that is present, beside a search in double precision.
 
-use engine::core::compile::Options;
-use engine::core::ir::Symbol;
+use engine::Engine;
+use engine::core::compile::{Options, compile};
+use engine::core::ir::{DType, Literal, NodeOp, Symbol, parse};
 use engine::core::numerics::Precision;
+use engine::core::oracle::{Oracle, OracleTensor};
 use engine::runtime::device::Device;
 use indexmap::IndexMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 #[path = "common/offline.rs"]
@@ -283,6 +286,41 @@ fn results_without_room_are_an_error_that_states_their_number() {
         let needed = error.split("room for ").nth(1).unwrap().split(' ').next().unwrap().replace(',', "");
         assert!(needed.parse::<usize>().unwrap() > 1000, "{error}");
     }
+}
+
+/// A GPU runs on with a fallback in place of a number that fails a check, so no index may rely on the check alone. 5,640 blocks
+/// are near, and there is room for 1,036.
+#[test]
+fn a_failed_check_leads_no_index_astray() {
+    const TEXT: &str = "
+        graph g {
+          input q: f32[40, 4]
+          input x: f32[9000, 4]
+          input r: f32[]
+          (lims: i32[41], ids: i32[10], values: f32[10]) = within(q, x, r, cap=10)
+          output lims = lims
+          output ids = ids
+          output values = values
+        }";
+    let registry = Engine::new().registry;
+    let graph = parse(TEXT, &registry).unwrap();
+    let mut primitives = compile(&graph, &registry, &Options::default()).primitives;
+    let mut n_checks = 0;
+    for node in &mut primitives.nodes {
+        if let NodeOp::Check(requirement) = node.op {
+            node.op = NodeOp::Const(Literal::Int(requirement.fallback()));
+            node.inputs.clear();
+            n_checks += 1;
+        }
+    }
+    assert_eq!(n_checks, 3);
+    let inputs = [("q", vec![40, 4]), ("x", vec![9000, 4]), ("r", vec![])].map(|(name, extents)| {
+        let n = extents.iter().product();
+        let values: Vec<f64> = (0..n).map(|i| if name == "r" { 1e6 } else { (i % 17) as f64 }).collect();
+        (name.to_owned(), OracleTensor::new(DType::F32, &extents, &values))
+    });
+    let found = Oracle::new(&registry).run(&primitives, &HashMap::from(inputs), 0, 0).unwrap();
+    assert!(found.outputs["lims"].to_f64().iter().all(|&limit| limit == 0.0));
 }
 
 #[test]

@@ -287,8 +287,12 @@ impl Pairs {
                 let needed = capacity_for(v[0]).max((cap + 1) as f64);
                 E::select(v[0].gt(room as f64), needed, 0.0)
             });
-            let needed = b.check(needed, Requirement::Capacity { room: cap });
-            b.map(&[count, needed], |v| E::select(v[1].le(cap as f64), v[0], 0.0))
+            let checked = b.check(needed, Requirement::Capacity { room: cap });
+            // A GPU runs on with 0 in place of a number that fails.
+            b.map(&[count, needed, checked], |v| {
+                let is_right = v[1].le(cap as f64) & v[2].le(cap as f64);
+                E::select(is_right, v[0], 0.0)
+            })
         });
         let query = b.map(&[found.positions], |v| v[0] / n_blocks as f64);
         let block = b.map(&[found.positions], |v| v[0] % n_blocks as f64);
