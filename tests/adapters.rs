@@ -267,12 +267,13 @@ fn check_fusion(name: &str, device: DeviceModel) {
     for (file, text) in shipped() {
         // The CPU reads windows of images in place, which a GPU copies. Scatters on CUDA check few indices themselves. A
         // gradient of attention in f32 is a kernel on the CPU alone. GPUs compute maps that are read in another order,
-        // and join short sums.
+        // join short sums, and scan long rows in parts.
         let kernels_of_cpu = KernelLimits {
             uneven_matrices: false,
             attention_gradients: false,
             most_rows_checked: device.kernels.most_rows_checked,
             longest_column: device.kernels.longest_column,
+            longest_scan: device.kernels.longest_scan,
             moved_maps: device.kernels.moved_maps,
             joined_sums: device.kernels.joined_sums,
             ..DeviceModel::CPU.kernels

@@ -9,6 +9,7 @@ use crate::codegen;
 use crate::device_model::{DeviceModel, RowFolds};
 use crate::fusion::{
     self, Fused, Kernel, KernelBody, NotFused, fuse_with, separate_scores, share_copies, split_columns,
+    split_scans,
 };
 use crate::ir::{Graph, Level, NodeId, Symbol, Target};
 use crate::last_rows::last_rows;
@@ -198,6 +199,9 @@ fn fused(graph: Graph, settings: &fusion::Settings, is_exact: bool) -> (Graph, F
     };
     let graph = pass("separate-scores", &graph, &mut |graph| separated(graph, settings, is_exact));
     let mut graph = pass("share-copies", &graph, &mut share_copies);
+    while let Some(split) = split_scans(&graph, settings) {
+        graph = pass("split-scans", &graph, &mut |_| split.clone());
+    }
     let mut fused = fuse_with(&graph, settings);
     while let Some(split) = split_columns(&graph, &fused.kernels, settings) {
         graph = pass("split-columns", &graph, &mut |_| split.clone());

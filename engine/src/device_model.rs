@@ -122,6 +122,9 @@ pub struct KernelLimits {
     /// The longest rows across memory that a kernel reduces in one step.
     #[serde(default = "KernelLimits::longest_column")]
     pub longest_column: usize,
+    /// The longest rows that a kernel scans in one step, if there are few.
+    #[serde(default = "KernelLimits::longest_scan")]
+    pub longest_scan: usize,
     /// Whether matmuls of `f32` and `f64` read right matrices whose rows and columns are not evenly spaced.
     #[serde(default)]
     pub uneven_matrices: bool,
@@ -159,6 +162,7 @@ impl KernelLimits {
         row_folds: RowFolds::Any,
         most_operands: MAX_OPERANDS,
         longest_column: usize::MAX,
+        longest_scan: usize::MAX,
         uneven_matrices: true,
         moved_maps: false,
         joined_sums: false,
@@ -168,6 +172,11 @@ impl KernelLimits {
     /// That of a GPU.
     fn longest_column() -> usize {
         DeviceModel::WEBGPU.kernels.longest_column
+    }
+
+    /// That of a GPU.
+    fn longest_scan() -> usize {
+        DeviceModel::WEBGPU.kernels.longest_scan
     }
 }
 
@@ -225,6 +234,7 @@ impl DeviceModel {
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
             longest_column: 1024,
+            longest_scan: 16384,
             uneven_matrices: false,
             moved_maps: true,
             joined_sums: true,
@@ -283,6 +293,7 @@ impl DeviceModel {
             row_folds: RowFolds::Blocks,
             most_operands: 5,
             longest_column: 1024,
+            longest_scan: 16384,
             uneven_matrices: false,
             moved_maps: true,
             joined_sums: true,

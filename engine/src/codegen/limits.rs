@@ -2,6 +2,7 @@
 
 use crate::codegen::schedule::attention::{MOST_QUERIES, most_keys};
 use crate::codegen::schedule::row_plan::LONG_COLUMN;
+use crate::codegen::schedule::scan::LONG_SCAN;
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
 use crate::codegen::schedule::tensor_core;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
@@ -25,6 +26,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         row_folds: RowFolds::Blocks,
         most_operands: device.most_tensors.min(MAX_OPERANDS),
         longest_column: LONG_COLUMN,
+        longest_scan: LONG_SCAN,
         uneven_matrices: false,
         moved_maps: true,
         joined_sums: true,

@@ -26,6 +26,7 @@ mod shapes;
 mod share_copies;
 mod softmax_gradients;
 mod split_columns;
+mod split_scans;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -43,6 +44,7 @@ pub use separate_scores::separate_scores;
 pub use settings::{Settings, SharedAttention};
 pub use share_copies::share_copies;
 pub use split_columns::split_columns;
+pub use split_scans::split_scans;
 pub use verify::verify;
 
 use crate::ir::Graph;

@@ -115,6 +115,11 @@ impl Settings {
         self.device.kernels.longest_column
     }
 
+    /// The longest rows that the device scans in one step, if there are few.
+    pub fn longest_scan(&self) -> usize {
+        self.device.kernels.longest_scan
+    }
+
     /// Whether elements of a type lie several to a word, which threads would share at the ends of a row.
     pub fn packs(&self, dtype: DType) -> bool {
         self.device.lanes(dtype) > 1

@@ -9,6 +9,7 @@ mod narrow;
 mod remade;
 mod row_folds;
 mod row_writes;
+mod scans;
 mod scatter;
 
 use super::*;

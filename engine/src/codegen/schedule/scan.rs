@@ -24,6 +24,8 @@ use cubecl_core::ir::{Arithmetic, Bitwise, Builtin, Comparison, Variable};
 const THREADS: usize = 128;
 /// Neighbours that a thread scans.
 const PER_THREAD: usize = 8;
+/// The longest row that one block scans, if there are few rows.
+pub const LONG_SCAN: usize = 16384;
 /// The longest contiguous row that one thread scans.
 const LONGEST_BY_THREAD: usize = 64;
 /// The longest strided row that one thread scans, unless it has as many neighbouring rows as elements. Mesa's
