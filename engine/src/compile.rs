@@ -8,8 +8,8 @@ mod once;
 use crate::codegen;
 use crate::device_model::{DeviceModel, RowFolds};
 use crate::fusion::{
-    self, Fused, Kernel, KernelBody, NotFused, fuse_with, separate_scores, share_copies, split_columns,
-    split_scans,
+    self, Fused, JOIN_PRODUCTS, Kernel, KernelBody, NotFused, fuse_with, join_products, separate_scores,
+    share_copies, split_columns, split_scans,
 };
 use crate::ir::{Graph, Level, NodeId, Symbol, Target};
 use crate::last_rows::last_rows;
@@ -82,10 +82,14 @@ impl Options {
     }
 }
 
-/// Names that can be switched off: rules of the simplifier, passes of the fuser, and both kinds of hoisting.
+/// Names that can be switched off: rules of the simplifier, passes of the fuser, both kinds of hoisting, and the join of
+/// products.
 pub fn switches() -> Vec<&'static str> {
     let optional = rules().into_iter().filter(|rule| !rule.is_needed).map(|rule| rule.name);
-    optional.chain(fusion::PASSES.iter().map(|pass| pass.name())).chain([HOIST, HOIST_FROM_STEPS]).collect()
+    optional
+        .chain(fusion::PASSES.iter().map(|pass| pass.name()))
+        .chain([HOIST, HOIST_FROM_STEPS, JOIN_PRODUCTS])
+        .collect()
 }
 
 /// The forms of a compiled graph.
@@ -198,6 +202,8 @@ fn fused(graph: Graph, settings: &fusion::Settings, is_exact: bool) -> (Graph, F
         checked(name, Level::Primitive, graph, run).unwrap_or_else(|broken| crate::bug!("{broken}"))
     };
     let graph = pass("separate-scores", &graph, &mut |graph| separated(graph, settings, is_exact));
+    let joins = !is_exact && settings.runs(JOIN_PRODUCTS);
+    let graph = if joins { pass(JOIN_PRODUCTS, &graph, &mut join_products) } else { graph };
     let mut graph = pass("share-copies", &graph, &mut share_copies);
     while let Some(split) = split_scans(&graph, settings) {
         graph = pass("split-scans", &graph, &mut |_| split.clone());

@@ -45,6 +45,12 @@ impl<'g> Rewrite<'g> {
         Value::of(self.new.push(Node { op, inputs, outputs: vec![output], ..node.clone() }))
     }
 
+    /// A new node of one value, under the name of an old node that is not copied.
+    pub fn renamed(&mut self, value: Value, id: NodeId) -> NodeId {
+        self.new.nodes[value.node].outputs[value.port].name = self.old.nodes[id].name().clone();
+        value.node
+    }
+
     /// The new graph, once all nodes are mapped.
     pub fn finish(mut self) -> Graph {
         let moved = |value: &Value| Value { node: self.map[value.node], port: value.port };

@@ -4,6 +4,7 @@
 mod attention;
 mod columns;
 mod copies;
+mod joined;
 mod moved;
 mod narrow;
 mod remade;
