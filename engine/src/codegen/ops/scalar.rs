@@ -88,9 +88,10 @@ fn unary(code: &mut Code, op: Unary, x: Variable) -> Result<Variable, CodegenErr
         Unary::Abs => code.un(Arithmetic::Abs, x),
         Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if !float => x,
         _ if !float => return Err(unsupported(op.name(), x)),
+        // CubeCL has no `expm1`.
+        Unary::Expm1 => functions::unary(code, op, x),
         _ if !code.device.has_exact_functions && functions::has(op) => functions::unary(code, op, x),
         Unary::Exp => code.un(Arithmetic::Exp, x),
-        Unary::Expm1 => expm1(code, x),
         Unary::Log => code.un(Arithmetic::Log, x),
         Unary::Log1p => code.un(Arithmetic::Log1p, x),
         Unary::Sqrt => code.un(Arithmetic::Sqrt, x),
@@ -121,22 +122,6 @@ fn sign(code: &mut Code, x: Variable) -> Variable {
     let below = code.less(x, zero);
     let rest = code.select(below, minus_one, x);
     code.select(above, one, rest)
-}
-
-/// eˣ - 1 = 2t / (1 - t) with t = tanh(x / 2), which does not cancel for |x| < 1.
-fn expm1(code: &mut Code, x: Variable) -> Variable {
-    let elem = x.elem_type();
-    let [half, one] = [0.5, 1.0].map(|value| code.float(elem, value));
-    let halved = code.bin(Arithmetic::Mul, x, half);
-    let t = code.un(Arithmetic::Tanh, halved);
-    let twice = code.bin(Arithmetic::Add, t, t);
-    let rest = code.bin(Arithmetic::Sub, one, t);
-    let near = code.bin(Arithmetic::Div, twice, rest);
-    let e = code.un(Arithmetic::Exp, x);
-    let far = code.bin(Arithmetic::Sub, e, one);
-    let size = code.un(Arithmetic::Abs, x);
-    let is_near = code.less(size, one);
-    code.select(is_near, near, far)
 }
 
 fn binary(code: &mut Code, op: Binary, a: Variable, b: Variable) -> Result<Variable, CodegenError> {
