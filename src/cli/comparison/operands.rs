@@ -114,14 +114,14 @@ fn held(ty: &Type, numbers: Vec<f64>) -> OracleTensor {
     OracleTensor::new(ty.dtype, &ty.extents(), &held)
 }
 
-/// The smallest extent that an index of the part selects from.
+/// The smallest extent that an index of the part selects from, in its loops as well.
 fn smallest_axis(part: &Graph) -> usize {
     let axis_of = |node: &Node| match node.op {
         NodeOp::Check(Requirement::Index { bound }) => Some(bound),
         NodeOp::Gather { axis, .. } | NodeOp::Scatter { axis, .. } => {
             Some(part.ty(node.inputs[0]).extents()[axis])
         }
-        _ => None,
+        _ => node.regions.iter().map(smallest_axis).min(),
     };
     part.nodes.iter().filter_map(axis_of).min().unwrap_or(128).min(128)
 }

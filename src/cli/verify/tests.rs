@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use engine_core::compile::Options;
-use engine_core::ir::{Attrs, Builder, DType, Graph, Type};
+use engine_core::ir::{Attrs, Builder, DType, Graph, Type, parse};
 use engine_core::oracle::OracleTensor;
 use engine_core::pipeline::Mode;
 use engine_core::testing;
@@ -228,6 +228,32 @@ fn operands_of_kernels_lie_in_the_ranges_of_the_ops_that_take_them() {
         assert!(!is_below("v"), "{}", sort.text());
         assert!(is_below("m") || matches!(sort, Sort::Positive | Sort::Zero), "{}", sort.text());
     }
+}
+
+/// A device does not check the indices of a kernel alone.
+#[test]
+fn integers_are_indices_within_loops_too() {
+    const TEXT: &str = "
+        graph g {
+          input h: f32[64]
+          input i: i32[64]
+          input x: f32[3]
+          (y: f32[64]) = .loop(h, i, x, given=2, trips=200) {
+            graph body {
+              input c: f32[64]
+              input n: i32[]
+              input i: i32[64]
+              input x: f32[3]
+              g: f32[64] = .gather(x, i, axis=0)
+              s: f32[64] = .add(c, g)
+              output s = s
+            }
+          }
+          output y = y
+        }";
+    let graph = parse(TEXT, &Engine::new().registry).unwrap();
+    let indices = operands(&graph, &graph, Sort::Signed, 1.0)["i"].to_f64();
+    assert!(indices.iter().all(|index| (0.0..3.0).contains(index)), "{indices:?}");
 }
 
 #[test]
