@@ -116,12 +116,12 @@ impl<'r, 'g> Split<'r, 'g> {
         let combine = NodeOp::Scalar(Scalar::Binary(combined_by(self.monoid)));
         let all = self.node("all", combine, &[before, within], whole);
         let integers = Split { rewrite: &mut *self.rewrite, dtype: DType::I32, ..*self };
-        let is_first = integers.is_first(whole);
+        let is_first = integers.first_part(whole);
         self.node("scanned", NodeOp::Scalar(Scalar::Select), &[is_first, within, all], whole)
     }
 
     /// Whether a part is the first one.
-    fn is_first(mut self, whole: &[usize]) -> Value {
+    fn first_part(mut self, whole: &[usize]) -> Value {
         let part = self.node("part", NodeOp::Iota { axis: 1 }, &[], whole);
         let one = self.node("one", NodeOp::Const(Literal::Int(1)), &[], whole);
         self.dtype = DType::Bool;
