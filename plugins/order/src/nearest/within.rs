@@ -288,7 +288,7 @@ impl Pairs {
                 E::select(v[0].gt(room as f64), needed, 0.0)
             });
             let checked = b.check(needed, Requirement::Capacity { room: cap });
-            // A GPU runs on with 0 in place of a number that fails.
+            // A GPU runs on with 0 in place of a number that fails, so `needed` decides. `checked` only orders the check first.
             b.map(&[count, needed, checked], |v| {
                 let is_right = v[1].le(cap as f64) & v[2].le(cap as f64);
                 E::select(is_right, v[0], 0.0)
