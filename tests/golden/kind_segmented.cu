@@ -423,87 +423,127 @@ const float l_193 = l_192 * float(0.0009899999713525176);
 const float l_194 = l_193 + float(1.9999999494757503e-5);
 const float l_195 = l_184 + float(1.0);
 const float l_196 = l_195 * float(-0.10536051541566849);
-const float l_197 = l_196 * float(0.5);
-const float l_198 = tanh(l_197);
-const float l_199 = l_198 + l_198;
-const float l_200 = float(1.0) - l_198;
-const float l_201 = l_199 / l_200;
-const float l_202 = exp(l_196);
-const float l_203 = l_202 - float(1.0);
-const float l_204 = abs(l_196);
-const bool l_205 = l_204 < float(1.0);
-const float l_206 = (l_205) ? l_201 : l_203;
-const float l_207 = -l_206;
-const float l_208 = l_194 / l_207;
-const float l_209 = l_208 * l_99;
-const float l_210 = l_208 * l_100;
-const float l_211 = l_208 * l_101;
-const float l_212 = l_208 * l_102;
-const float l_213 = sqrt(l_147);
-const float l_214 = sqrt(l_148);
-const float l_215 = sqrt(l_149);
-const float l_216 = sqrt(l_150);
-const float l_217 = l_195 * float(-0.0010005002841353416);
-const float l_218 = l_217 * float(0.5);
-const float l_219 = tanh(l_218);
-const float l_220 = l_219 + l_219;
-const float l_221 = float(1.0) - l_219;
-const float l_222 = l_220 / l_221;
-const float l_223 = exp(l_217);
-const float l_224 = l_223 - float(1.0);
-const float l_225 = abs(l_217);
-const bool l_226 = l_225 < float(1.0);
-const float l_227 = (l_226) ? l_222 : l_224;
-const float l_228 = -l_227;
-const float l_229 = sqrt(l_228);
-const float l_230 = float(1.0) / l_229;
-const float l_231 = l_213 * l_230;
-const float l_232 = l_214 * l_230;
-const float l_233 = l_215 * l_230;
-const float l_234 = l_216 * l_230;
-const float l_235 = l_231 + float(9.99999993922529e-9);
-const float l_236 = l_232 + float(9.99999993922529e-9);
-const float l_237 = l_233 + float(9.99999993922529e-9);
-const float l_238 = l_234 + float(9.99999993922529e-9);
-const float l_239 = l_209 / l_235;
-const float l_240 = l_210 / l_236;
-const float l_241 = l_211 / l_237;
-const float l_242 = l_212 / l_238;
-const float l_243 = l_179 - l_239;
-const float l_244 = l_180 - l_240;
-const float l_245 = l_181 - l_241;
-const float l_246 = l_182 - l_242;
+const bool l_197 = l_196 != l_196;
+const float l_198 = (l_197) ? float(0.0) : l_196;
+const bool l_199 = l_198 > float(89.0);
+const float l_200 = (l_199) ? float(89.0) : l_198;
+const bool l_201 = l_200 < float(-18.0);
+const float l_202 = (l_201) ? float(-18.0) : l_200;
+const float l_203 = l_202 * float(1.4426950216293335);
+const float l_204 = rint(l_203);
+const int32 l_205 = int32(l_204);
+const float l_206 = float(l_205);
+const float l_207 = fma(l_204, float(-0.693359375), l_202);
+const float l_208 = fma(l_206, float(0.00021219444170128554), l_207);
+const float l_209 = fma(float(0.00019913932192139328), l_208, float(0.001394113409332931));
+const float l_210 = fma(l_209, l_208, float(0.008333273231983185));
+const float l_211 = fma(l_210, l_208, float(0.04166635125875473));
+const float l_212 = fma(l_211, l_208, float(0.1666666716337204));
+const float l_213 = fma(l_212, l_208, float(0.5));
+const float l_214 = l_208 * l_208;
+const float l_215 = fma(l_214, l_213, l_208);
+const int32 l_216 = l_205 - int32(1);
+const int32 l_217 = l_216 + int32(127);
+const uint32 l_218 = uint32(l_217);
+const uint32 l_219 = l_218 << uint32(23);
+const float l_220 = reinterpret_cast<float const&>(l_219);
+const float l_221 = l_220 - float(0.5);
+const float l_222 = fma(l_220, l_215, l_221);
+const float l_223 = float(2.0) * l_222;
+const bool l_224 = l_196 == float(0.0);
+const bool l_225 = l_224 || l_197;
+const float l_226 = (l_225) ? l_196 : l_223;
+const float l_227 = -l_226;
+const float l_228 = l_194 / l_227;
+const float l_229 = l_228 * l_99;
+const float l_230 = l_228 * l_100;
+const float l_231 = l_228 * l_101;
+const float l_232 = l_228 * l_102;
+const float l_233 = sqrt(l_147);
+const float l_234 = sqrt(l_148);
+const float l_235 = sqrt(l_149);
+const float l_236 = sqrt(l_150);
+const float l_237 = l_195 * float(-0.0010005002841353416);
+const bool l_238 = l_237 != l_237;
+const float l_239 = (l_238) ? float(0.0) : l_237;
+const bool l_240 = l_239 > float(89.0);
+const float l_241 = (l_240) ? float(89.0) : l_239;
+const bool l_242 = l_241 < float(-18.0);
+const float l_243 = (l_242) ? float(-18.0) : l_241;
+const float l_244 = l_243 * float(1.4426950216293335);
+const float l_245 = rint(l_244);
+const int32 l_246 = int32(l_245);
+const float l_247 = float(l_246);
+const float l_248 = fma(l_245, float(-0.693359375), l_243);
+const float l_249 = fma(l_247, float(0.00021219444170128554), l_248);
+const float l_250 = fma(float(0.00019913932192139328), l_249, float(0.001394113409332931));
+const float l_251 = fma(l_250, l_249, float(0.008333273231983185));
+const float l_252 = fma(l_251, l_249, float(0.04166635125875473));
+const float l_253 = fma(l_252, l_249, float(0.1666666716337204));
+const float l_254 = fma(l_253, l_249, float(0.5));
+const float l_255 = l_249 * l_249;
+const float l_256 = fma(l_255, l_254, l_249);
+const int32 l_257 = l_246 - int32(1);
+const int32 l_258 = l_257 + int32(127);
+const uint32 l_259 = uint32(l_258);
+const uint32 l_260 = l_259 << uint32(23);
+const float l_261 = reinterpret_cast<float const&>(l_260);
+const float l_262 = l_261 - float(0.5);
+const float l_263 = fma(l_261, l_256, l_262);
+const float l_264 = float(2.0) * l_263;
+const bool l_265 = l_237 == float(0.0);
+const bool l_266 = l_265 || l_238;
+const float l_267 = (l_266) ? l_237 : l_264;
+const float l_268 = -l_267;
+const float l_269 = sqrt(l_268);
+const float l_270 = float(1.0) / l_269;
+const float l_271 = l_233 * l_270;
+const float l_272 = l_234 * l_270;
+const float l_273 = l_235 * l_270;
+const float l_274 = l_236 * l_270;
+const float l_275 = l_271 + float(9.99999993922529e-9);
+const float l_276 = l_272 + float(9.99999993922529e-9);
+const float l_277 = l_273 + float(9.99999993922529e-9);
+const float l_278 = l_274 + float(9.99999993922529e-9);
+const float l_279 = l_229 / l_275;
+const float l_280 = l_230 / l_276;
+const float l_281 = l_231 / l_277;
+const float l_282 = l_232 / l_278;
+const float l_283 = l_179 - l_279;
+const float l_284 = l_180 - l_280;
+const float l_285 = l_181 - l_281;
+const float l_286 = l_182 - l_282;
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_247 = l_21 / uint32(4);
-const float_4 l_248 = float_4{l_99,l_100,l_101,l_102};
+const uint32 l_287 = l_21 / uint32(4);
+const float_4 l_288 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_16 = reinterpret_cast< float_4*>(buffer_17);
-_tmp_16[l_247] = reinterpret_cast< float_4 const&>(l_248);
+_tmp_16[l_287] = reinterpret_cast< float_4 const&>(l_288);
 break;
 }
 case uint32(1):
 {
-const uint32 l_249 = l_21 / uint32(4);
-const float_4 l_250 = float_4{l_99,l_100,l_101,l_102};
+const uint32 l_289 = l_21 / uint32(4);
+const float_4 l_290 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_17 = reinterpret_cast< float_4*>(buffer_20);
-_tmp_17[l_249] = reinterpret_cast< float_4 const&>(l_250);
+_tmp_17[l_289] = reinterpret_cast< float_4 const&>(l_290);
 break;
 }
 case uint32(2):
 {
-const uint32 l_251 = l_21 / uint32(4);
-const float_4 l_252 = float_4{l_99,l_100,l_101,l_102};
+const uint32 l_291 = l_21 / uint32(4);
+const float_4 l_292 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_18 = reinterpret_cast< float_4*>(buffer_23);
-_tmp_18[l_251] = reinterpret_cast< float_4 const&>(l_252);
+_tmp_18[l_291] = reinterpret_cast< float_4 const&>(l_292);
 break;
 }
 case uint32(3):
 {
-const uint32 l_253 = l_21 / uint32(4);
-const float_4 l_254 = float_4{l_99,l_100,l_101,l_102};
+const uint32 l_293 = l_21 / uint32(4);
+const float_4 l_294 = float_4{l_99,l_100,l_101,l_102};
  float_4 *_tmp_19 = reinterpret_cast< float_4*>(buffer_26);
-_tmp_19[l_253] = reinterpret_cast< float_4 const&>(l_254);
+_tmp_19[l_293] = reinterpret_cast< float_4 const&>(l_294);
 break;
 }
 default:
@@ -513,34 +553,34 @@ default:
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_255 = l_21 / uint32(4);
-const float_4 l_256 = float_4{l_147,l_148,l_149,l_150};
+const uint32 l_295 = l_21 / uint32(4);
+const float_4 l_296 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_20 = reinterpret_cast< float_4*>(buffer_18);
-_tmp_20[l_255] = reinterpret_cast< float_4 const&>(l_256);
+_tmp_20[l_295] = reinterpret_cast< float_4 const&>(l_296);
 break;
 }
 case uint32(1):
 {
-const uint32 l_257 = l_21 / uint32(4);
-const float_4 l_258 = float_4{l_147,l_148,l_149,l_150};
+const uint32 l_297 = l_21 / uint32(4);
+const float_4 l_298 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_21 = reinterpret_cast< float_4*>(buffer_21);
-_tmp_21[l_257] = reinterpret_cast< float_4 const&>(l_258);
+_tmp_21[l_297] = reinterpret_cast< float_4 const&>(l_298);
 break;
 }
 case uint32(2):
 {
-const uint32 l_259 = l_21 / uint32(4);
-const float_4 l_260 = float_4{l_147,l_148,l_149,l_150};
+const uint32 l_299 = l_21 / uint32(4);
+const float_4 l_300 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_22 = reinterpret_cast< float_4*>(buffer_24);
-_tmp_22[l_259] = reinterpret_cast< float_4 const&>(l_260);
+_tmp_22[l_299] = reinterpret_cast< float_4 const&>(l_300);
 break;
 }
 case uint32(3):
 {
-const uint32 l_261 = l_21 / uint32(4);
-const float_4 l_262 = float_4{l_147,l_148,l_149,l_150};
+const uint32 l_301 = l_21 / uint32(4);
+const float_4 l_302 = float_4{l_147,l_148,l_149,l_150};
  float_4 *_tmp_23 = reinterpret_cast< float_4*>(buffer_27);
-_tmp_23[l_261] = reinterpret_cast< float_4 const&>(l_262);
+_tmp_23[l_301] = reinterpret_cast< float_4 const&>(l_302);
 break;
 }
 default:
@@ -550,34 +590,34 @@ default:
 switch(l_5) {
 case uint32(0):
 {
-const uint32 l_263 = l_21 / uint32(4);
-const float_4 l_264 = float_4{l_243,l_244,l_245,l_246};
+const uint32 l_303 = l_21 / uint32(4);
+const float_4 l_304 = float_4{l_283,l_284,l_285,l_286};
  float_4 *_tmp_24 = reinterpret_cast< float_4*>(buffer_19);
-_tmp_24[l_263] = reinterpret_cast< float_4 const&>(l_264);
+_tmp_24[l_303] = reinterpret_cast< float_4 const&>(l_304);
 break;
 }
 case uint32(1):
 {
-const uint32 l_265 = l_21 / uint32(4);
-const float_4 l_266 = float_4{l_243,l_244,l_245,l_246};
+const uint32 l_305 = l_21 / uint32(4);
+const float_4 l_306 = float_4{l_283,l_284,l_285,l_286};
  float_4 *_tmp_25 = reinterpret_cast< float_4*>(buffer_22);
-_tmp_25[l_265] = reinterpret_cast< float_4 const&>(l_266);
+_tmp_25[l_305] = reinterpret_cast< float_4 const&>(l_306);
 break;
 }
 case uint32(2):
 {
-const uint32 l_267 = l_21 / uint32(4);
-const float_4 l_268 = float_4{l_243,l_244,l_245,l_246};
+const uint32 l_307 = l_21 / uint32(4);
+const float_4 l_308 = float_4{l_283,l_284,l_285,l_286};
  float_4 *_tmp_26 = reinterpret_cast< float_4*>(buffer_25);
-_tmp_26[l_267] = reinterpret_cast< float_4 const&>(l_268);
+_tmp_26[l_307] = reinterpret_cast< float_4 const&>(l_308);
 break;
 }
 case uint32(3):
 {
-const uint32 l_269 = l_21 / uint32(4);
-const float_4 l_270 = float_4{l_243,l_244,l_245,l_246};
+const uint32 l_309 = l_21 / uint32(4);
+const float_4 l_310 = float_4{l_283,l_284,l_285,l_286};
  float_4 *_tmp_27 = reinterpret_cast< float_4*>(buffer_28);
-_tmp_27[l_269] = reinterpret_cast< float_4 const&>(l_270);
+_tmp_27[l_309] = reinterpret_cast< float_4 const&>(l_310);
 break;
 }
 default:
@@ -585,210 +625,250 @@ default:
 }
 }
 }
-const bool l_271 = !l_23;
-if (l_271) {
+const bool l_311 = !l_23;
+if (l_311) {
 
-for (uint32 l_mut_272 = l_21; l_mut_272 < l_20; ++l_mut_272) {
-float l_mut_273;
-float l_mut_280;
-float l_mut_288;
-float l_mut_298;
-l_mut_273 = float(0.0);
+for (uint32 l_mut_312 = l_21; l_mut_312 < l_20; ++l_mut_312) {
+float l_mut_313;
+float l_mut_320;
+float l_mut_328;
+float l_mut_338;
+l_mut_313 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const float l_274 = buffer_0[l_mut_272];
-l_mut_273 = l_274;
+const float l_314 = buffer_0[l_mut_312];
+l_mut_313 = l_314;
 break;
 }
 case uint32(1):
 {
-const float l_275 = buffer_5[l_mut_272];
-l_mut_273 = l_275;
+const float l_315 = buffer_5[l_mut_312];
+l_mut_313 = l_315;
 break;
 }
 case uint32(2):
 {
-const float l_276 = buffer_9[l_mut_272];
-l_mut_273 = l_276;
+const float l_316 = buffer_9[l_mut_312];
+l_mut_313 = l_316;
 break;
 }
 case uint32(3):
 {
-const float l_277 = buffer_13[l_mut_272];
-l_mut_273 = l_277;
+const float l_317 = buffer_13[l_mut_312];
+l_mut_313 = l_317;
 break;
 }
 default:
 {break;
 }
 }
-const float l_278 = l_mut_273;
-const float l_279 = l_278 * float(0.8999999761581421);
-l_mut_280 = float(0.0);
+const float l_318 = l_mut_313;
+const float l_319 = l_318 * float(0.8999999761581421);
+l_mut_320 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const float l_281 = buffer_1[l_mut_272];
-l_mut_280 = l_281;
+const float l_321 = buffer_1[l_mut_312];
+l_mut_320 = l_321;
 break;
 }
 case uint32(1):
 {
-const float l_282 = buffer_6[l_mut_272];
-l_mut_280 = l_282;
+const float l_322 = buffer_6[l_mut_312];
+l_mut_320 = l_322;
 break;
 }
 case uint32(2):
 {
-const float l_283 = buffer_10[l_mut_272];
-l_mut_280 = l_283;
+const float l_323 = buffer_10[l_mut_312];
+l_mut_320 = l_323;
 break;
 }
 case uint32(3):
 {
-const float l_284 = buffer_14[l_mut_272];
-l_mut_280 = l_284;
+const float l_324 = buffer_14[l_mut_312];
+l_mut_320 = l_324;
 break;
 }
 default:
 {break;
 }
 }
-const float l_285 = l_mut_280;
-const float l_286 = l_285 * float(0.10000000149011612);
-const float l_287 = l_279 + l_286;
-l_mut_288 = float(0.0);
+const float l_325 = l_mut_320;
+const float l_326 = l_325 * float(0.10000000149011612);
+const float l_327 = l_319 + l_326;
+l_mut_328 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const float l_289 = buffer_2[l_mut_272];
-l_mut_288 = l_289;
+const float l_329 = buffer_2[l_mut_312];
+l_mut_328 = l_329;
 break;
 }
 case uint32(1):
 {
-const float l_290 = buffer_7[l_mut_272];
-l_mut_288 = l_290;
+const float l_330 = buffer_7[l_mut_312];
+l_mut_328 = l_330;
 break;
 }
 case uint32(2):
 {
-const float l_291 = buffer_11[l_mut_272];
-l_mut_288 = l_291;
+const float l_331 = buffer_11[l_mut_312];
+l_mut_328 = l_331;
 break;
 }
 case uint32(3):
 {
-const float l_292 = buffer_15[l_mut_272];
-l_mut_288 = l_292;
+const float l_332 = buffer_15[l_mut_312];
+l_mut_328 = l_332;
 break;
 }
 default:
 {break;
 }
 }
-const float l_293 = l_mut_288;
-const float l_294 = l_293 * float(0.9990000128746033);
-const float l_295 = l_285 * l_285;
-const float l_296 = l_295 * float(0.0010000000474974513);
-const float l_297 = l_294 + l_296;
-l_mut_298 = float(0.0);
+const float l_333 = l_mut_328;
+const float l_334 = l_333 * float(0.9990000128746033);
+const float l_335 = l_325 * l_325;
+const float l_336 = l_335 * float(0.0010000000474974513);
+const float l_337 = l_334 + l_336;
+l_mut_338 = float(0.0);
 switch(l_5) {
 case uint32(0):
 {
-const float l_299 = buffer_3[l_mut_272];
-l_mut_298 = l_299;
+const float l_339 = buffer_3[l_mut_312];
+l_mut_338 = l_339;
 break;
 }
 case uint32(1):
 {
-const float l_300 = buffer_8[l_mut_272];
-l_mut_298 = l_300;
+const float l_340 = buffer_8[l_mut_312];
+l_mut_338 = l_340;
 break;
 }
 case uint32(2):
 {
-const float l_301 = buffer_12[l_mut_272];
-l_mut_298 = l_301;
+const float l_341 = buffer_12[l_mut_312];
+l_mut_338 = l_341;
 break;
 }
 case uint32(3):
 {
-const float l_302 = buffer_16[l_mut_272];
-l_mut_298 = l_302;
+const float l_342 = buffer_16[l_mut_312];
+l_mut_338 = l_342;
 break;
 }
 default:
 {break;
 }
 }
-const float l_303 = l_mut_298;
-const int32 l_304 = buffer_4[uint32(0)];
-const float l_305 = float(l_304);
-const float l_306 = l_305 / float(2344.0);
-const float l_307 = float(0.0);
-const float l_308 = largest(l_306, l_307);
-const float l_309 = float(1.0);
-const float l_310 = smallest(l_308, l_309);
-const float l_311 = l_310 * float(3.1415927410125732);
-const float l_312 = cos(l_311);
-const float l_313 = l_312 + float(1.0);
-const float l_314 = l_313 * float(0.0009899999713525176);
-const float l_315 = l_314 + float(1.9999999494757503e-5);
-const float l_316 = l_305 + float(1.0);
-const float l_317 = l_316 * float(-0.10536051541566849);
-const float l_318 = l_317 * float(0.5);
-const float l_319 = tanh(l_318);
-const float l_320 = l_319 + l_319;
-const float l_321 = float(1.0) - l_319;
-const float l_322 = l_320 / l_321;
-const float l_323 = exp(l_317);
-const float l_324 = l_323 - float(1.0);
-const float l_325 = abs(l_317);
-const bool l_326 = l_325 < float(1.0);
-const float l_327 = (l_326) ? l_322 : l_324;
-const float l_328 = -l_327;
-const float l_329 = l_315 / l_328;
-const float l_330 = l_329 * l_287;
-const float l_331 = sqrt(l_297);
-const float l_332 = l_316 * float(-0.0010005002841353416);
-const float l_333 = l_332 * float(0.5);
-const float l_334 = tanh(l_333);
-const float l_335 = l_334 + l_334;
-const float l_336 = float(1.0) - l_334;
-const float l_337 = l_335 / l_336;
-const float l_338 = exp(l_332);
-const float l_339 = l_338 - float(1.0);
-const float l_340 = abs(l_332);
-const bool l_341 = l_340 < float(1.0);
-const float l_342 = (l_341) ? l_337 : l_339;
-const float l_343 = -l_342;
-const float l_344 = sqrt(l_343);
-const float l_345 = float(1.0) / l_344;
-const float l_346 = l_331 * l_345;
-const float l_347 = l_346 + float(9.99999993922529e-9);
-const float l_348 = l_330 / l_347;
-const float l_349 = l_303 - l_348;
+const float l_343 = l_mut_338;
+const int32 l_344 = buffer_4[uint32(0)];
+const float l_345 = float(l_344);
+const float l_346 = l_345 / float(2344.0);
+const float l_347 = float(0.0);
+const float l_348 = largest(l_346, l_347);
+const float l_349 = float(1.0);
+const float l_350 = smallest(l_348, l_349);
+const float l_351 = l_350 * float(3.1415927410125732);
+const float l_352 = cos(l_351);
+const float l_353 = l_352 + float(1.0);
+const float l_354 = l_353 * float(0.0009899999713525176);
+const float l_355 = l_354 + float(1.9999999494757503e-5);
+const float l_356 = l_345 + float(1.0);
+const float l_357 = l_356 * float(-0.10536051541566849);
+const bool l_358 = l_357 != l_357;
+const float l_359 = (l_358) ? float(0.0) : l_357;
+const bool l_360 = l_359 > float(89.0);
+const float l_361 = (l_360) ? float(89.0) : l_359;
+const bool l_362 = l_361 < float(-18.0);
+const float l_363 = (l_362) ? float(-18.0) : l_361;
+const float l_364 = l_363 * float(1.4426950216293335);
+const float l_365 = rint(l_364);
+const int32 l_366 = int32(l_365);
+const float l_367 = float(l_366);
+const float l_368 = fma(l_365, float(-0.693359375), l_363);
+const float l_369 = fma(l_367, float(0.00021219444170128554), l_368);
+const float l_370 = fma(float(0.00019913932192139328), l_369, float(0.001394113409332931));
+const float l_371 = fma(l_370, l_369, float(0.008333273231983185));
+const float l_372 = fma(l_371, l_369, float(0.04166635125875473));
+const float l_373 = fma(l_372, l_369, float(0.1666666716337204));
+const float l_374 = fma(l_373, l_369, float(0.5));
+const float l_375 = l_369 * l_369;
+const float l_376 = fma(l_375, l_374, l_369);
+const int32 l_377 = l_366 - int32(1);
+const int32 l_378 = l_377 + int32(127);
+const uint32 l_379 = uint32(l_378);
+const uint32 l_380 = l_379 << uint32(23);
+const float l_381 = reinterpret_cast<float const&>(l_380);
+const float l_382 = l_381 - float(0.5);
+const float l_383 = fma(l_381, l_376, l_382);
+const float l_384 = float(2.0) * l_383;
+const bool l_385 = l_357 == float(0.0);
+const bool l_386 = l_385 || l_358;
+const float l_387 = (l_386) ? l_357 : l_384;
+const float l_388 = -l_387;
+const float l_389 = l_355 / l_388;
+const float l_390 = l_389 * l_327;
+const float l_391 = sqrt(l_337);
+const float l_392 = l_356 * float(-0.0010005002841353416);
+const bool l_393 = l_392 != l_392;
+const float l_394 = (l_393) ? float(0.0) : l_392;
+const bool l_395 = l_394 > float(89.0);
+const float l_396 = (l_395) ? float(89.0) : l_394;
+const bool l_397 = l_396 < float(-18.0);
+const float l_398 = (l_397) ? float(-18.0) : l_396;
+const float l_399 = l_398 * float(1.4426950216293335);
+const float l_400 = rint(l_399);
+const int32 l_401 = int32(l_400);
+const float l_402 = float(l_401);
+const float l_403 = fma(l_400, float(-0.693359375), l_398);
+const float l_404 = fma(l_402, float(0.00021219444170128554), l_403);
+const float l_405 = fma(float(0.00019913932192139328), l_404, float(0.001394113409332931));
+const float l_406 = fma(l_405, l_404, float(0.008333273231983185));
+const float l_407 = fma(l_406, l_404, float(0.04166635125875473));
+const float l_408 = fma(l_407, l_404, float(0.1666666716337204));
+const float l_409 = fma(l_408, l_404, float(0.5));
+const float l_410 = l_404 * l_404;
+const float l_411 = fma(l_410, l_409, l_404);
+const int32 l_412 = l_401 - int32(1);
+const int32 l_413 = l_412 + int32(127);
+const uint32 l_414 = uint32(l_413);
+const uint32 l_415 = l_414 << uint32(23);
+const float l_416 = reinterpret_cast<float const&>(l_415);
+const float l_417 = l_416 - float(0.5);
+const float l_418 = fma(l_416, l_411, l_417);
+const float l_419 = float(2.0) * l_418;
+const bool l_420 = l_392 == float(0.0);
+const bool l_421 = l_420 || l_393;
+const float l_422 = (l_421) ? l_392 : l_419;
+const float l_423 = -l_422;
+const float l_424 = sqrt(l_423);
+const float l_425 = float(1.0) / l_424;
+const float l_426 = l_391 * l_425;
+const float l_427 = l_426 + float(9.99999993922529e-9);
+const float l_428 = l_390 / l_427;
+const float l_429 = l_343 - l_428;
 switch(l_5) {
 case uint32(0):
 {
-buffer_17[l_mut_272] = l_287;
+buffer_17[l_mut_312] = l_327;
 break;
 }
 case uint32(1):
 {
-buffer_20[l_mut_272] = l_287;
+buffer_20[l_mut_312] = l_327;
 break;
 }
 case uint32(2):
 {
-buffer_23[l_mut_272] = l_287;
+buffer_23[l_mut_312] = l_327;
 break;
 }
 case uint32(3):
 {
-buffer_26[l_mut_272] = l_287;
+buffer_26[l_mut_312] = l_327;
 break;
 }
 default:
@@ -798,22 +878,22 @@ default:
 switch(l_5) {
 case uint32(0):
 {
-buffer_18[l_mut_272] = l_297;
+buffer_18[l_mut_312] = l_337;
 break;
 }
 case uint32(1):
 {
-buffer_21[l_mut_272] = l_297;
+buffer_21[l_mut_312] = l_337;
 break;
 }
 case uint32(2):
 {
-buffer_24[l_mut_272] = l_297;
+buffer_24[l_mut_312] = l_337;
 break;
 }
 case uint32(3):
 {
-buffer_27[l_mut_272] = l_297;
+buffer_27[l_mut_312] = l_337;
 break;
 }
 default:
@@ -823,22 +903,22 @@ default:
 switch(l_5) {
 case uint32(0):
 {
-buffer_19[l_mut_272] = l_349;
+buffer_19[l_mut_312] = l_429;
 break;
 }
 case uint32(1):
 {
-buffer_22[l_mut_272] = l_349;
+buffer_22[l_mut_312] = l_429;
 break;
 }
 case uint32(2):
 {
-buffer_25[l_mut_272] = l_349;
+buffer_25[l_mut_312] = l_429;
 break;
 }
 case uint32(3):
 {
-buffer_28[l_mut_272] = l_349;
+buffer_28[l_mut_312] = l_429;
 break;
 }
 default:
