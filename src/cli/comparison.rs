@@ -1,6 +1,7 @@
 //! Comparisons of computed results, for `engine selftest` and `engine verify`: operands, devices that compute with them,
 //! tolerances, and outcomes.
 
+mod indices;
 pub(super) mod operands;
 pub(super) mod part;
 

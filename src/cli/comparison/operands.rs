@@ -7,11 +7,12 @@ use engine_core::ir::{
     Attr, Attrs, Call, DType, Dim, Graph, InputKind, Level, Node, NodeId, NodeOp, Requirement, Symbol, Type,
     Value, verify,
 };
-use engine_core::oracle::OracleTensor;
+use engine_core::oracle::{OracleError, OracleTensor};
 use engine_core::testing::Case;
 use engine_runtime::philox::WordStream;
 use engine_runtime::plan_runner::host_tensor;
 
+use super::indices::Indices;
 use super::part::SEED;
 
 /// Operands by name.
@@ -85,11 +86,32 @@ impl Sort {
     }
 }
 
-/// Operands for all inputs, rounded to their types. Integers are valid indices for every use in the part. Operands of
-/// an op of `typed`, the graph of the part, lie in the op's ranges. All other numbers are multiplied by `scale`.
-pub(crate) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> Operands {
+/// Operands for all inputs, rounded to their types. Integers are valid indices for every use in the part, and for all that
+/// the part computes from them. Operands of an op of `typed`, the graph of the part, lie in the op's ranges. All other
+/// numbers are multiplied by `scale`.
+///
+/// # Errors
+/// If an index is out of range for every range of integers.
+pub(crate) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> Result<Operands, OracleError> {
     let ranges = ranges(typed);
-    let bound = smallest_axis(part).max(1) as u32;
+    let indices = Indices::of(part);
+    let mut bound = smallest_axis(part).max(1) as u32;
+    loop {
+        let drawn = drawn(part, &ranges, (sort, scale), bound);
+        match indices.check(&drawn) {
+            Err(_) if bound > 1 && indices.depend_on_integers() => bound = bound.div_ceil(4),
+            outcome => return outcome.map(|()| drawn),
+        }
+    }
+}
+
+/// Operands with integers below `bound`.
+fn drawn(
+    part: &Graph,
+    ranges: &HashMap<Symbol, [f64; 2]>,
+    (sort, scale): (Sort, f64),
+    bound: u32,
+) -> Operands {
     let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
     let lowest = u32::from(part.nodes.iter().any(divides));
     let mut stream = WordStream::new(SEED, sort as u32, 0);

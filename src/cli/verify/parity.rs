@@ -162,8 +162,13 @@ fn kernel_row(
         return Ok(row);
     };
     let part = part(&compiled.simplified, &sources, &results);
-    let trials = Sort::ALL.map(|sort| Trial::of(sort, operands(&part, &compiled.typed, sort, 1.0), STEP));
-    Programs::of_part(&part, compiled, is_ordered, peers).compare(trials.into_iter(), peers, &mut row)?;
+    let programs = Programs::of_part(&part, compiled, is_ordered, peers);
+    for sort in Sort::ALL {
+        match operands(&part, &compiled.typed, sort, 1.0) {
+            Ok(drawn) => programs.compare([Trial::of(sort, drawn, STEP)].into_iter(), peers, &mut row)?,
+            Err(error) => row.note = Some(format!("of {}, {error}", sort.text())),
+        }
+    }
     Ok(row)
 }
 

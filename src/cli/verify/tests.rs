@@ -223,7 +223,7 @@ fn operands_of_kernels_lie_in_the_ranges_of_the_ops_that_take_them() {
     let next = builder.call("adam", &[w, g, lr, m, v], Attrs::default()).unwrap();
     builder.graph.outputs = vec![("next".into(), next[0])];
     for sort in Sort::ALL {
-        let operands = operands(&builder.graph, &builder.graph, sort, 1.0);
+        let operands = operands(&builder.graph, &builder.graph, sort, 1.0).unwrap();
         let is_below = |name: &str| operands[name].to_f64().iter().any(|&x| x < 0.0);
         assert!(!is_below("v"), "{}", sort.text());
         assert!(is_below("m") || matches!(sort, Sort::Positive | Sort::Zero), "{}", sort.text());
@@ -252,8 +252,42 @@ fn integers_are_indices_within_loops_too() {
           output y = y
         }";
     let graph = parse(TEXT, &Engine::new().registry).unwrap();
-    let indices = operands(&graph, &graph, Sort::Signed, 1.0)["i"].to_f64();
+    let indices = operands(&graph, &graph, Sort::Signed, 1.0).unwrap()["i"].to_f64();
     assert!(indices.iter().all(|index| (0.0..3.0).contains(index)), "{indices:?}");
+}
+
+/// Rows of chosen blocks of a search are such indices. A GPU was lost when `verify` drew blocks behind the end.
+#[test]
+fn integers_lead_to_valid_indices() {
+    const TEXT: &str = "
+        graph g {
+          input blocks: i32[64]
+          input x: f32[100]
+          width: i32[64] = .const(16)
+          rows: i32[64] = .mul(blocks, width)
+          y: f32[64] = .gather(x, rows, axis=0)
+          output y = y
+        }";
+    let graph = parse(TEXT, &Engine::new().registry).unwrap();
+    let blocks = operands(&graph, &graph, Sort::Signed, 1.0).unwrap()["blocks"].to_f64();
+    assert!(blocks.iter().all(|block| (0.0..7.0).contains(block)), "{blocks:?}");
+    assert!(blocks.iter().any(|block| *block > 0.0), "{blocks:?}");
+}
+
+/// A float that leads out of range is no operand, since smaller integers do not help.
+#[test]
+fn indices_out_of_range_are_reported() {
+    const TEXT: &str = "
+        graph g {
+          input x: f32[100]
+          input at: f32[64]
+          rows: i32[64] = .cast(at, dtype=i32)
+          y: f32[64] = .gather(x, rows, axis=0)
+          output y = y
+        }";
+    let graph = parse(TEXT, &Engine::new().registry).unwrap();
+    let error = operands(&graph, &graph, Sort::Large, 1.0).unwrap_err();
+    assert!(error.to_string().contains("rows"), "{error}");
 }
 
 #[test]
