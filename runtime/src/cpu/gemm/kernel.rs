@@ -3,7 +3,6 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::simd::prefetch::{LINE, request};
 use super::direct::DirectKernel;
 use super::matrix::{Matrix, TileMut};
 use super::pack::{pack_rows, pack_strip};
@@ -198,9 +197,9 @@ impl<T: Float> TileKernel<'_, '_, T> {
         unsafe {
             let b = self.scratch.panel.as_ptr().add(strip.start);
             let rows = Rows { start: self.a.at(row, strip.depth), row_stride, column_stride };
-            let sums = match column_stride == 1 && row + R < self.out.n_rows {
-                true => sum_products_ahead::<V, R, NV>(rows, b, strip.run),
-                false => sum_products::<V, R, NV>(rows, b, 0..strip.run, [[V::splat(T::default()); NV]; R]),
+            let sums = match column_stride {
+                1 => sum_products::<V, R, NV, true>(rows, b, strip.run),
+                _ => sum_products::<V, R, NV, false>(rows, b, strip.run),
             };
             let out = self.out.start.add(row * self.out.row_stride + strip.column);
             if strip.n_columns == NV * V::N {
@@ -269,58 +268,62 @@ struct Rows<T> {
     column_stride: isize,
 }
 
-/// Adds the products of some rows of a strip to sums.
+/// Steps along the contracted axis between two computations of the addresses of the rows of A.
+const UNROLLED: usize = 8;
+
+/// The sums of the products of some rows of A and a strip of `run` rows. With `NEIGHBOURS`, the columns of A are neighbours,
+/// so addresses of unrolled steps are constants apart.
 ///
 /// # Safety
-/// `a` must be valid for `R` rows of `depths.end` elements, `strip` for that many rows of `NV` vectors; see [`Lanes`].
+/// `a` must be valid for `R` rows of `run` elements, `strip` for `run` rows of `NV` vectors; see [`Lanes`].
 #[inline(always)]
-unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
-    a: Rows<V::Scalar>,
-    strip: *const V::Scalar,
-    depths: Range<usize>,
-    mut sums: [[V; NV]; R],
+unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize, const NEIGHBOURS: bool>(
+    mut a: Rows<V::Scalar>,
+    mut strip: *const V::Scalar,
+    run: usize,
 ) -> [[V; NV]; R] {
+    if NEIGHBOURS {
+        a.column_stride = 1;
+    }
     // SAFETY: the caller's.
     unsafe {
-        for p in depths {
-            let mut b = [V::splat(V::Scalar::default()); NV];
-            for v in 0..NV {
-                b[v] = V::load(strip.add((p * NV + v) * V::N));
+        let mut sums = [[V::splat(V::Scalar::default()); NV]; R];
+        for _ in 0..run / UNROLLED {
+            for _ in 0..UNROLLED {
+                add_products(&mut a, &mut strip, &mut sums);
             }
-            for i in 0..R {
-                let at = i as isize * a.row_stride + p as isize * a.column_stride;
-                let a = V::splat(*a.start.offset(at));
-                for v in 0..NV {
-                    sums[i][v] = a.mul_add(b[v], sums[i][v]);
-                }
-            }
+        }
+        for _ in 0..run % UNROLLED {
+            add_products(&mut a, &mut strip, &mut sums);
         }
         sums
     }
 }
 
-/// The sums of products of some rows, which request the rows that follow them.
+/// Adds the products of a column of some rows of A and a row of a strip, and moves on by one.
 ///
 /// # Safety
-/// As for [`sum_products`], with a column stride of 1.
+/// As for [`sum_products`].
 #[inline(always)]
-unsafe fn sum_products_ahead<V: Lanes, const R: usize, const NV: usize>(
-    a: Rows<V::Scalar>,
-    strip: *const V::Scalar,
-    run: usize,
-) -> [[V; NV]; R] {
-    let line = LINE / size_of::<V::Scalar>();
-    let following = a.start.wrapping_offset(R as isize * a.row_stride);
+unsafe fn add_products<V: Lanes, const R: usize, const NV: usize>(
+    a: &mut Rows<V::Scalar>,
+    strip: &mut *const V::Scalar,
+    sums: &mut [[V; NV]; R],
+) {
     // SAFETY: the caller's.
     unsafe {
-        let mut sums = [[V::splat(V::Scalar::default()); NV]; R];
-        for first in (0..run).step_by(line) {
-            for i in 0..R {
-                request(following.wrapping_offset(i as isize * a.row_stride + first as isize).addr());
-            }
-            sums = sum_products(a, strip, first..(first + line).min(run), sums);
+        let mut b = [V::splat(V::Scalar::default()); NV];
+        for v in 0..NV {
+            b[v] = V::load(strip.add(v * V::N));
         }
-        sums
+        for i in 0..R {
+            let a = V::splat(*a.start.offset(i as isize * a.row_stride));
+            for v in 0..NV {
+                sums[i][v] = a.mul_add(b[v], sums[i][v]);
+            }
+        }
+        a.start = a.start.wrapping_offset(a.column_stride);
+        *strip = strip.add(NV * V::N);
     }
 }
 
