@@ -3,11 +3,12 @@
 //! A graph that computes an index from a valid one has no check of it. Drawn operands may lead such an index out of
 //! range, and a GPU would read and write memory that belongs to others.
 
+use std::collections::HashMap;
+
 use engine_core::ir::{Graph, Node, NodeOp, Requirement, Value};
 use engine_core::op::Registry;
-use engine_core::oracle::{Oracle, OracleError, Precision};
+use engine_core::oracle::{Oracle, OracleError, OracleTensor, Precision};
 
-use super::operands::Operands;
 use super::part::{SEED, STEP, part};
 
 /// What the indices of a part depend on, with a check of each index.
@@ -40,7 +41,7 @@ impl Indices {
     ///
     /// # Errors
     /// If one of them is out of range, or a check of the part fails.
-    pub(crate) fn check(&self, operands: &Operands) -> Result<(), OracleError> {
+    pub(crate) fn check(&self, operands: &HashMap<String, OracleTensor>) -> Result<(), OracleError> {
         let registry = Registry::new();
         let oracle = Oracle { registry: &registry, precision: Precision::F64 };
         oracle.run(&self.0, operands, SEED, i64::from(STEP)).map(|_| ())

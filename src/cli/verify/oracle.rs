@@ -89,7 +89,8 @@ fn expected(
     let precision = if sort.is_tame() { Precision::F64 } else { Precision::Rounded };
     let mut first = None;
     for &scale in sort.scales() {
-        let drawn = operands(graph, typed, sort, scale).map_err(|error| Fault::Unsupported(error.to_string()))?;
+        let drawn =
+            operands(graph, typed, sort, scale).map_err(|error| Fault::Unsupported(error.to_string()))?;
         let trial = Trial::of(sort, drawn, STEP);
         let (results, overflows) = interpreted(&Oracle { registry, precision }, graph, &trial)?;
         if !overflows {
