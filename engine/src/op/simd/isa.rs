@@ -31,6 +31,12 @@ pub trait Isa: Sized + 'static {
     type F64: Lanes<Scalar = f64>;
 }
 
+/// An instruction set that multiplies pairs of bf16.
+pub trait PairIsa: Isa {
+    /// The vector of pairs.
+    type Pairs: Lanes<Scalar = f32>;
+}
+
 /// A scalar that every instruction set has a vector of.
 pub trait Float:
     Copy + Default + Add<Output = Self> + Mul<Output = Self> + AddAssign + Send + Sync + 'static
@@ -94,29 +100,48 @@ pub fn dispatch_on<K: Kernel>(level: Level, kernel: K) -> K::Output {
     }
 }
 
-/// Whether the machine multiplies pairs of bf16.
+/// Whether registers of the machine take pairs of bf16.
 pub fn has_pairs() -> bool {
-    static DETECTED: LazyLock<bool> = LazyLock::new(|| {
-        #[cfg(target_arch = "x86_64")]
-        let has_pairs = Level::detected() == Level::Avx512 && is_x86_feature_detected!("avx512bf16");
-        #[cfg(not(target_arch = "x86_64"))]
-        let has_pairs = false;
-        has_pairs
-    });
-    *DETECTED
+    Level::detected() > Level::Baseline
 }
 
-/// Runs a kernel whose factors are pairs of bf16.
+/// Runs a kernel whose factors of `f32` are pairs of bf16, on the widest instruction set of this machine.
 ///
 /// # Panics
-/// If the machine does not multiply pairs.
+/// If the machine has no registers for pairs.
 pub fn dispatch_pairs<K: Kernel>(kernel: K) -> K::Output {
-    assert!(has_pairs(), "bug: no instruction multiplies pairs of bf16");
-    // SAFETY: the features were found.
     #[cfg(target_arch = "x86_64")]
-    return unsafe { run_avx512_of_pairs(kernel) };
-    #[cfg(not(target_arch = "x86_64"))]
-    kernel.run::<Baseline>()
+    if has_bf16() {
+        // SAFETY: the features were found.
+        return unsafe { run_avx512_bf16(kernel) };
+    }
+    dispatch_pairs_on(Level::detected(), kernel)
+}
+
+/// Like [`dispatch_pairs`] on a chosen instruction set, without the instruction for bf16.
+///
+/// # Panics
+/// As for [`dispatch_pairs`].
+pub fn dispatch_pairs_on<K: Kernel>(level: Level, kernel: K) -> K::Output {
+    match level.min(Level::detected()) {
+        // SAFETY: `min` above keeps to the features that `detect` found.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => unsafe { run_pairs_avx2(kernel) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => unsafe { run_pairs_avx512(kernel) },
+        _ => {
+            let _ = kernel;
+            crate::bug!("no registers for pairs of bf16")
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_bf16() -> bool {
+    static DETECTED: LazyLock<bool> =
+        LazyLock::new(|| Level::detected() == Level::Avx512 && is_x86_feature_detected!("avx512bf16"));
+    *DETECTED
 }
 
 /// The instructions that the build target guarantees.
@@ -130,9 +155,10 @@ impl Isa for Baseline {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::super::lanes::Bf16Pairs;
-    use super::{Isa, Kernel, Level};
+    use super::super::lanes::{Bf16Pairs, Pairs};
+    use super::{Isa, Kernel, Level, PairIsa};
     use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
+    use std::marker::PhantomData;
 
     pub struct Avx2;
     impl Isa for Avx2 {
@@ -140,6 +166,9 @@ mod x86 {
         const LEVEL: Level = Level::Avx2;
         type F32 = __m256;
         type F64 = __m256d;
+    }
+    impl PairIsa for Avx2 {
+        type Pairs = Pairs<__m256>;
     }
 
     pub struct Avx512;
@@ -149,37 +178,49 @@ mod x86 {
         type F32 = __m512;
         type F64 = __m512d;
     }
+    impl PairIsa for Avx512 {
+        type Pairs = Pairs<__m512>;
+    }
 
-    /// [`Avx512`] with pairs of bf16 as factors in place of `f32`.
-    pub struct Avx512OfPairs;
-    impl Isa for Avx512OfPairs {
+    /// [`Avx512`] with an instruction for pairs of bf16.
+    pub struct Avx512Bf16;
+    impl Isa for Avx512Bf16 {
         const FMA: bool = true;
         const LEVEL: Level = Level::Avx512;
-        type F32 = Bf16Pairs;
+        type F32 = __m512;
         type F64 = __m512d;
     }
-
-    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-    pub fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
-        kernel.run::<Avx2>()
+    impl PairIsa for Avx512Bf16 {
+        type Pairs = Bf16Pairs;
     }
 
-    #[target_feature(
-        enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt"
-    )]
-    pub fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
-        kernel.run::<Avx512>()
+    /// An instruction set with pairs in place of `f32`.
+    pub struct OfPairs<I>(PhantomData<I>);
+    impl<I: PairIsa> Isa for OfPairs<I> {
+        const FMA: bool = I::FMA;
+        const LEVEL: Level = I::LEVEL;
+        type F32 = I::Pairs;
+        type F64 = I::F64;
     }
 
-    #[target_feature(
-        enable = "avx512bf16,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt"
-    )]
-    pub fn run_avx512_of_pairs<K: Kernel>(kernel: K) -> K::Output {
-        kernel.run::<Avx512OfPairs>()
+    macro_rules! runs {
+        ($($name:ident $features:literal $isa:ty;)*) => { $(
+            #[target_feature(enable = $features)]
+            pub fn $name<K: Kernel>(kernel: K) -> K::Output {
+                kernel.run::<$isa>()
+            }
+        )* };
+    }
+    runs! {
+        run_avx2 "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt" Avx2;
+        run_pairs_avx2 "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt" OfPairs<Avx2>;
+        run_avx512 "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt" Avx512;
+        run_pairs_avx512 "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt" OfPairs<Avx512>;
+        run_avx512_bf16 "avx512bf16,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt" OfPairs<Avx512Bf16>;
     }
 }
 #[cfg(target_arch = "x86_64")]
-use x86::{run_avx2, run_avx512, run_avx512_of_pairs};
+use x86::{run_avx2, run_avx512, run_avx512_bf16, run_pairs_avx2, run_pairs_avx512};
 
 #[cfg(not(target_arch = "x86_64"))]
 fn detect() -> Level {

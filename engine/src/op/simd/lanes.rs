@@ -48,6 +48,20 @@ pub unsafe trait Lanes: Copy {
     unsafe fn smaller(self, b: Self) -> Self;
 }
 
+/// A vector of `f32` whose bits may be pairs of bf16.
+///
+/// # Safety
+/// As for [`Lanes`].
+#[allow(clippy::missing_safety_doc)] // As above.
+pub unsafe trait Halves: Lanes<Scalar = f32> {
+    /// [`Lanes::ROWS`] of sums of pairs, which need registers for both halves of two vectors.
+    const PAIR_ROWS: usize;
+    /// The number in the lower half of each lane, which comes first.
+    unsafe fn first(self) -> Self;
+    /// The number in the upper half of each lane.
+    unsafe fn second(self) -> Self;
+}
+
 /// Methods of two vectors.
 macro_rules! binary_methods {
     ($($name:ident: |$a:ident, $b:ident| $value:expr;)*) => { $(
@@ -113,50 +127,46 @@ macro_rules! array_lanes {
 }
 array_lanes! { f32 4 f64 2 }
 
+/// Numbers of `f32`, or pairs of bf16 in the same bits. Pairs are the factors of [`Lanes::mul_add`], which adds both products
+/// of a pair to a number; other methods move bits or take numbers.
+#[derive(Clone, Copy)]
+pub struct Pairs<V>(V);
+
 #[cfg(target_arch = "x86_64")]
 pub use x86::Bf16Pairs;
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::Lanes;
-    use std::arch::x86_64::*;
-
-    /// Numbers of `f32`, or pairs of bf16 in the same bits. Pairs are the factors of [`Lanes::mul_add`], which adds both
-    /// products of a pair to a number; other methods move bits or take numbers.
-    #[derive(Clone, Copy)]
-    pub struct Bf16Pairs(__m512);
-
-    // SAFETY: the methods of `__m512`, and one instruction of AVX512-BF16.
-    unsafe impl Lanes for Bf16Pairs {
+/// A vector of pairs: the methods of the vector of `f32`, and `mul_add`.
+macro_rules! pair_lanes {
+    ($vector:ty, $make:expr, $rows:expr, |$a:ident, $b:ident, $c:ident| $mul_add:expr) => {
         type Scalar = f32;
-        const N: usize = 16;
+        const N: usize = <$vector>::N;
         const IS_PAIRS: bool = true;
-        const ROWS: usize = 8;
+        const ROWS: usize = $rows;
         #[inline(always)]
         unsafe fn splat(value: f32) -> Self {
             // SAFETY: the caller's, here and below.
-            Bf16Pairs(unsafe { __m512::splat(value) })
+            $make(unsafe { <$vector>::splat(value) })
         }
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
             // SAFETY: as above.
-            Bf16Pairs(unsafe { __m512::load(from) })
+            $make(unsafe { <$vector>::load(from) })
         }
         #[inline(always)]
         unsafe fn load_even(from: *const f32) -> Self {
             // SAFETY: as above.
-            Bf16Pairs(unsafe { __m512::load_even(from) })
+            $make(unsafe { <$vector>::load_even(from) })
         }
         #[inline(always)]
         unsafe fn interleave(self, b: Self) -> (Self, Self) {
             // SAFETY: as above.
             let (low, high) = unsafe { self.0.interleave(b.0) };
-            (Bf16Pairs(low), Bf16Pairs(high))
+            ($make(low), $make(high))
         }
         #[inline(always)]
         unsafe fn with_tail(self, tail: Self, lane: usize) -> Self {
             // SAFETY: as above.
-            Bf16Pairs(unsafe { self.0.with_tail(tail.0, lane) })
+            $make(unsafe { self.0.with_tail(tail.0, lane) })
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut f32) {
@@ -165,19 +175,72 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn mul_add(self, b: Self, c: Self) -> Self {
-            // SAFETY: as above; all types have 64 bytes of any bits.
-            unsafe {
-                let [a, b] = [self.0, b.0].map(|pairs| std::mem::transmute::<__m512, __m512bh>(pairs));
-                Bf16Pairs(_mm512_dpbf16_ps(c.0, a, b))
-            }
+            let ($a, $b, $c) = (self.0, b.0, c.0);
+            // SAFETY: as above.
+            $make(unsafe { $mul_add })
         }
         binary_methods! {
-            plus: |a, b| Bf16Pairs(a.0.plus(b.0));
-            minus: |a, b| Bf16Pairs(a.0.minus(b.0));
-            times: |a, b| Bf16Pairs(a.0.times(b.0));
-            over: |a, b| Bf16Pairs(a.0.over(b.0));
-            larger: |a, b| Bf16Pairs(a.0.larger(b.0));
-            smaller: |a, b| Bf16Pairs(a.0.smaller(b.0));
+            plus: |a, b| $make(a.0.plus(b.0));
+            minus: |a, b| $make(a.0.minus(b.0));
+            times: |a, b| $make(a.0.times(b.0));
+            over: |a, b| $make(a.0.over(b.0));
+            larger: |a, b| $make(a.0.larger(b.0));
+            smaller: |a, b| $make(a.0.smaller(b.0));
+        }
+    };
+}
+
+// SAFETY: the methods of `V`.
+unsafe impl<V: Halves> Lanes for Pairs<V> {
+    pair_lanes! { V, Pairs, V::PAIR_ROWS, |a, b, c| {
+        a.second().mul_add(b.second(), a.first().mul_add(b.first(), c))
+    } }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Halves, Lanes};
+    use std::arch::x86_64::*;
+
+    /// [`Pairs`](super::Pairs) that one instruction of AVX512-BF16 multiplies.
+    #[derive(Clone, Copy)]
+    pub struct Bf16Pairs(__m512);
+
+    // SAFETY: the methods of `__m512`, and one instruction of AVX512-BF16. All types have 64 bytes of any bits.
+    unsafe impl Lanes for Bf16Pairs {
+        pair_lanes! { __m512, Bf16Pairs, 8, |a, b, c| {
+            let [a, b] = [a, b].map(|pairs| std::mem::transmute::<__m512, __m512bh>(pairs));
+            _mm512_dpbf16_ps(c, a, b)
+        } }
+    }
+
+    // SAFETY: single instructions.
+    unsafe impl Halves for __m256 {
+        const PAIR_ROWS: usize = 4;
+        #[inline(always)]
+        unsafe fn first(self) -> Self {
+            // SAFETY: the caller's, here and below.
+            unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(self))) }
+        }
+        #[inline(always)]
+        unsafe fn second(self) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm256_and_ps(self, _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000u32 as i32))) }
+        }
+    }
+
+    // SAFETY: single instructions.
+    unsafe impl Halves for __m512 {
+        const PAIR_ROWS: usize = 8;
+        #[inline(always)]
+        unsafe fn first(self) -> Self {
+            // SAFETY: the caller's, here and below.
+            unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(self))) }
+        }
+        #[inline(always)]
+        unsafe fn second(self) -> Self {
+            // SAFETY: as above.
+            unsafe { _mm512_and_ps(self, _mm512_castsi512_ps(_mm512_set1_epi32(0xFFFF_0000u32 as i32))) }
         }
     }
 

@@ -3,5 +3,7 @@
 mod isa;
 mod lanes;
 
-pub use isa::{Baseline, Float, Isa, Kernel, Level, dispatch, dispatch_on, dispatch_pairs, has_pairs};
+pub use isa::{
+    Baseline, Float, Isa, Kernel, Level, dispatch, dispatch_on, dispatch_pairs, dispatch_pairs_on, has_pairs,
+};
 pub use lanes::{Aligned, Lanes};

@@ -4,6 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::direct::DirectKernel;
+use super::few::{Few, Order};
 use super::matrix::{Matrix, TileMut};
 use super::pack::{pack_rows, pack_strip};
 use super::scratch::{PANEL, RUN, Scratch};
@@ -38,7 +39,7 @@ pub fn gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Right<T>, 
 /// contracted axis. Sums are `f32`. Shapes as for [`gemm_tile`].
 ///
 /// # Panics
-/// If shapes differ, B is uneven, or the machine has no instruction for pairs.
+/// If shapes differ, B is uneven, or the machine has no registers for pairs.
 pub fn gemm_tile_of_pairs(scratch: &mut Scratch<f32>, a: Matrix<f32>, b: Right<f32>, out: &mut TileMut<f32>) {
     expect_shapes(a, &b, out);
     assert!(matches!(b, Right::Even(_)), "bug: uneven pairs");
@@ -84,6 +85,11 @@ impl<T: Float> Kernel for TileKernel<'_, '_, T> {
 impl<T: Float> TileKernel<'_, '_, T> {
     #[inline(always)]
     fn run_lanes<V: Lanes<Scalar = T>>(mut self) {
+        if let Right::Even(b) = self.b
+            && let Some(order) = Order::of::<V>(&self.a, &b)
+        {
+            return Few { a: self.a, b, out: self.out, is_added: self.is_added }.run::<V>(order);
+        }
         let (n, k) = (self.out.n_columns, self.a.n_columns);
         let end = n - thin::n_columns::<V>(n, &self.a);
         let is_far = self.is_far();
@@ -116,8 +122,8 @@ impl<T: Float> TileKernel<'_, '_, T> {
             let strip = Strip { column, n_columns, depth: depths.start, run: depths.len(), start };
             match width / V::N {
                 1 => self.run_strip::<V, 1>(strip),
-                2 => self.run_strip::<V, 2>(strip),
-                _ => self.run_strip::<V, 3>(strip),
+                3 if most_vectors::<V>() == 3 => self.run_strip::<V, 3>(strip),
+                _ => self.run_strip::<V, 2>(strip),
             }
             column += width;
         }
@@ -178,11 +184,11 @@ impl<T: Float> TileKernel<'_, '_, T> {
                 1 => self.run_block::<V, 1, NV>(strip, row),
                 2 => self.run_block::<V, 2, NV>(strip, row),
                 3 => self.run_block::<V, 3, NV>(strip, row),
-                4 => self.run_block::<V, 4, NV>(strip, row),
-                5 => self.run_block::<V, 5, NV>(strip, row),
-                6 => self.run_block::<V, 6, NV>(strip, row),
-                7 => self.run_block::<V, 7, NV>(strip, row),
-                _ => self.run_block::<V, 8, NV>(strip, row),
+                5 if V::ROWS > 4 => self.run_block::<V, 5, NV>(strip, row),
+                6 if V::ROWS > 4 => self.run_block::<V, 6, NV>(strip, row),
+                7 if V::ROWS > 6 => self.run_block::<V, 7, NV>(strip, row),
+                8 if V::ROWS > 6 => self.run_block::<V, 8, NV>(strip, row),
+                _ => self.run_block::<V, 4, NV>(strip, row),
             }
         }
     }
@@ -197,10 +203,7 @@ impl<T: Float> TileKernel<'_, '_, T> {
         unsafe {
             let b = self.scratch.panel.as_ptr().add(strip.start);
             let rows = Rows { start: self.a.at(row, strip.depth), row_stride, column_stride };
-            let sums = match column_stride {
-                1 => sum_products::<V, R, NV, true>(rows, b, strip.run),
-                _ => sum_products::<V, R, NV, false>(rows, b, strip.run),
-            };
+            let sums = sum_products::<V, R, NV>(rows, b, strip.run);
             let out = self.out.start.add(row * self.out.row_stride + strip.column);
             if strip.n_columns == NV * V::N {
                 store_block(sums, out, self.out.row_stride, is_first);
@@ -232,12 +235,16 @@ impl<T: Float> TileKernel<'_, '_, T> {
     }
 }
 
+/// The most vectors of a strip.
+const fn most_vectors<V: Lanes>() -> usize {
+    if V::ROWS == MAX_ROWS { 3 } else { 2 }
+}
+
 /// The columns of the first strip of so many that are left: two vectors, or three if no more are left.
 #[inline(always)]
 fn strip_width<V: Lanes>(n_left: usize) -> usize {
-    let most = if V::ROWS == MAX_ROWS { 3 } else { 2 };
     let n_vectors = n_left.div_ceil(V::N);
-    if n_vectors <= most { n_vectors * V::N } else { 2 * V::N }
+    if n_vectors <= most_vectors::<V>() { n_vectors * V::N } else { 2 * V::N }
 }
 
 /// The columns of leading strips of two whole vectors.
@@ -271,30 +278,29 @@ struct Rows<T> {
 /// Steps along the contracted axis between two computations of the addresses of the rows of A.
 const UNROLLED: usize = 8;
 
-/// The sums of the products of some rows of A and a strip of `run` rows. With `NEIGHBOURS`, the columns of A are neighbours,
-/// so addresses of unrolled steps are constants apart.
+/// The sums of the products of some rows of A and a strip of `run` rows. Where the columns of A are neighbours, the addresses
+/// of unrolled steps are constants apart.
 ///
 /// # Safety
 /// `a` must be valid for `R` rows of `run` elements, `strip` for `run` rows of `NV` vectors; see [`Lanes`].
 #[inline(always)]
-unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize, const NEIGHBOURS: bool>(
+unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
     mut a: Rows<V::Scalar>,
     mut strip: *const V::Scalar,
     run: usize,
 ) -> [[V; NV]; R] {
-    if NEIGHBOURS {
-        a.column_stride = 1;
-    }
     // SAFETY: the caller's.
     unsafe {
         let mut sums = [[V::splat(V::Scalar::default()); NV]; R];
-        for _ in 0..run / UNROLLED {
+        let whole = if a.column_stride == 1 { run / UNROLLED } else { 0 };
+        for _ in 0..whole {
             for _ in 0..UNROLLED {
-                add_products(&mut a, &mut strip, &mut sums);
+                add_products(&mut a, 1, &mut strip, &mut sums);
             }
         }
-        for _ in 0..run % UNROLLED {
-            add_products(&mut a, &mut strip, &mut sums);
+        for _ in whole * UNROLLED..run {
+            let stride = a.column_stride;
+            add_products(&mut a, stride, &mut strip, &mut sums);
         }
         sums
     }
@@ -307,6 +313,7 @@ unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize, const NEIGHBOU
 #[inline(always)]
 unsafe fn add_products<V: Lanes, const R: usize, const NV: usize>(
     a: &mut Rows<V::Scalar>,
+    column_stride: isize,
     strip: &mut *const V::Scalar,
     sums: &mut [[V; NV]; R],
 ) {
@@ -322,7 +329,7 @@ unsafe fn add_products<V: Lanes, const R: usize, const NV: usize>(
                 sums[i][v] = a.mul_add(b[v], sums[i][v]);
             }
         }
-        a.start = a.start.wrapping_offset(a.column_stride);
+        a.start = a.start.wrapping_offset(column_stride);
         *strip = strip.add(NV * V::N);
     }
 }

@@ -6,11 +6,13 @@
 //!
 //! Inside a tile a strip of columns of B, two or three vectors wide, is packed for a run of up to 256 rows. It stays in the
 //! L1 cache while register blocks of up to 8 rows of A pass over it. Last columns too few for a vector are thin: each is a
-//! dot product along the rows of A. Pairs of bf16 take the place of `f32` where one instruction multiplies both. A panel of eight strips is packed at a time where an
-//! operand lies in memory. A convolution is an implicit GEMM: windows are read from the image. Where A has enough rows, it is
-//! A that is packed, and windows are not.
+//! dot product along the rows of A. Where A has a few rows, B is not packed. Pairs of bf16 take the place of `f32`.
+//! A panel of eight strips is packed at a time where an operand lies in memory. A convolution
+//! is an implicit GEMM: windows are read from the image. Where A has enough rows, it is A that is packed, and windows are
+//! not.
 
 mod direct;
+mod few;
 mod kernel;
 mod matrix;
 mod pack;

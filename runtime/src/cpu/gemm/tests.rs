@@ -4,7 +4,7 @@ use super::direct::DirectKernel;
 use super::kernel::TileKernel;
 use super::*;
 use engine_core::fusion::{Axis, UnevenAxes};
-use engine_core::op::simd::{Level, dispatch_on, has_pairs};
+use engine_core::op::simd::{Level, dispatch_on, dispatch_pairs_on, has_pairs};
 
 fn wave(len: usize, step: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * step) % 1013) as f32 / 1013.0 - 0.5).collect()
@@ -47,7 +47,8 @@ fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
 fn every_edge_and_every_transpose_on_every_instruction_set() {
     // The last three have thin columns: 1, 4 and 2 behind whole vectors of 16.
     let shapes = [[1, 1, 1], [8, 32, 3], [9, 33, 257], [7, 10, 300], [13, 47, 16], [3, 100, 1], [17, 16, 40]];
-    for [m, n, k] in shapes.into_iter().chain([[9, 49, 300], [17, 68, 90], [5, 2, 270]]) {
+    let few_rows = [[1, 70, 300], [2, 16, 16], [3, 9, 35], [4, 1045, 50]];
+    for [m, n, k] in shapes.into_iter().chain([[9, 49, 300], [17, 68, 90], [5, 2, 270]]).chain(few_rows) {
         let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
         for a in [Matrix::row_major(&a_data, m, k), Matrix::row_major(&a_data, k, m).transposed()] {
             for b in [Matrix::row_major(&b_data, k, n), Matrix::row_major(&b_data, n, k).transposed()] {
@@ -186,8 +187,11 @@ fn pairs_of_bf16_are_multiplied_at_every_edge() {
     }
     let whole =
         |len: usize, step: usize| (0..len).map(|i| ((i * step) % 201) as f32 - 100.0).collect::<Vec<_>>();
+    let few_rows = [[1, 64, 64], [2, 48, 96], [3, 40, 70]];
     for [m, n, k] in
         [[1, 1, 1], [8, 32, 3], [9, 33, 515], [7, 10, 600], [13, 47, 16], [17, 68, 181], [40, 300, 90]]
+            .into_iter()
+            .chain(few_rows)
     {
         let (a_data, b_data) = (whole(m * k, 7), whole(n * k, 31));
         let exact =
@@ -197,11 +201,20 @@ fn pairs_of_bf16_are_multiplied_at_every_edge() {
         (0..n * p).for_each(|i| turned[i % p * n + i / p] = b[i]);
         let rights = [Matrix::row_major(&b, n, p).transposed(), Matrix::row_major(&turned, p, n)];
         for b in rights {
-            let mut out = vec![f32::NAN; m * n];
-            let tile = &mut TileMut::new(&mut out, m, n, n);
-            gemm_tile_of_pairs(&mut Scratch::new(), Matrix::row_major(&a, m, p), b.into(), tile);
-            for (got, exact) in out.iter().zip(&exact) {
-                assert_eq!(f64::from(*got), *exact, "{m}×{n}×{k}");
+            let check = |multiply: &dyn Fn(&mut TileMut<f32>)| {
+                let mut out = vec![f32::NAN; m * n];
+                multiply(&mut TileMut::new(&mut out, m, n, n));
+                for (got, exact) in out.iter().zip(&exact) {
+                    assert_eq!(f64::from(*got), *exact, "{m}×{n}×{k}");
+                }
+            };
+            let (a, b) = (Matrix::row_major(&a, m, p), b.into());
+            check(&|tile| gemm_tile_of_pairs(&mut Scratch::new(), a, b, tile));
+            for level in Level::available().filter(|level| *level > Level::Baseline) {
+                check(&|out| {
+                    let scratch = &mut *Scratch::new();
+                    dispatch_pairs_on(level, TileKernel { scratch, a, b, out, is_added: false });
+                });
             }
         }
     }
@@ -209,9 +222,18 @@ fn pairs_of_bf16_are_multiplied_at_every_edge() {
 
 #[test]
 fn a_product_is_added_to_a_tile() {
-    for [m, n, k] in [[9, 35, 300], [3, 4, 0], [5, 16, 7]] {
+    for ([m, n, k], is_turned) in [
+        ([9, 35, 300], false),
+        ([3, 4, 0], false),
+        ([5, 16, 7], false),
+        ([2, 35, 301], false),
+        ([3, 18, 45], true),
+    ] {
         let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
-        let (a, b) = (Matrix::row_major(&a_data, k, m).transposed(), Matrix::row_major(&b_data, k, n));
+        let (a, b) = match is_turned {
+            true => (Matrix::row_major(&a_data, m, k), Matrix::row_major(&b_data, n, k).transposed()),
+            false => (Matrix::row_major(&a_data, k, m).transposed(), Matrix::row_major(&b_data, k, n)),
+        };
         let mut out = vec![2.0f32; m * n];
         add_gemm_tile(&mut Scratch::new(), a, b, &mut TileMut::new(&mut out, m, n, n));
         let exact: Vec<f64> = reference(a, b).into_iter().map(|sum| sum + 2.0).collect();

@@ -11,7 +11,7 @@ use std::ops::{Add, AddAssign, Mul, Range};
 /// The most columns that are thin. More are faster as a vector.
 const MOST: usize = 4;
 /// The rows of a block.
-const ROWS: usize = 8;
+pub(super) const ROWS: usize = 8;
 
 /// How many of the last columns are thin, for a matrix A.
 #[inline(always)]
@@ -30,52 +30,60 @@ pub fn pack<T: Copy>(at: impl Fn(usize) -> T, rows: Range<usize>, out: &mut [T])
     out[..rows.len()].iter_mut().zip(rows).for_each(|(out, row)| *out = at(row));
 }
 
+/// `Σ_p rows[i][p] · x[p]` for each row.
+///
+/// # Safety
+/// The rows and `x` must have `n` elements, and vectors at least as many lanes as there are rows; see [`Lanes`].
+#[inline(always)]
+pub unsafe fn sums_of_products<V: Lanes<Scalar: Product>>(
+    rows: [*const V::Scalar; ROWS],
+    x: *const V::Scalar,
+    n: usize,
+) -> [V::Scalar; ROWS] {
+    let whole = n / V::N * V::N;
+    // SAFETY: the caller's.
+    unsafe {
+        let mut sums = [V::splat(V::Scalar::default()); ROWS];
+        for p in (0..whole).step_by(V::N) {
+            let x = V::load(x.add(p));
+            for i in 0..ROWS {
+                sums[i] = V::load(rows[i].add(p)).mul_add(x, sums[i]);
+            }
+        }
+        let mut sums = sums_of_lanes(sums);
+        for p in whole..n {
+            for i in 0..ROWS {
+                sums[i] += *rows[i].add(p) * *x.add(p);
+            }
+        }
+        sums
+    }
+}
+
+/// Numbers that are multiplied and added.
+pub trait Product: Copy + Default + Add<Output = Self> + Mul<Output = Self> + AddAssign {}
+impl<T: Copy + Default + Add<Output = T> + Mul<Output = T> + AddAssign> Product for T {}
+
 /// A matrix A with unit column stride, and a column of B.
 pub struct Thin<'a, T> {
     pub a: Matrix<'a, T>,
     pub b: &'a [T],
 }
 
-impl<T: Copy + Default + Add<Output = T> + Mul<Output = T> + AddAssign> Thin<'_, T> {
+impl<T: Product> Thin<'_, T> {
     /// Sets a column of the result to the products, or adds them to it.
     #[inline(always)]
     pub fn run<V: Lanes<Scalar = T>>(&self, out: &mut TileMut<T>, column: usize, is_first: bool) {
         assert!(self.b.len() >= self.a.n_columns && self.a.column_stride == 1);
         for first in (0..self.a.n_rows).step_by(ROWS) {
             // Past the end the last row is read again.
-            let row = |i: usize| (first + i).min(self.a.n_rows - 1);
+            let rows = std::array::from_fn(|i| self.a.at((first + i).min(self.a.n_rows - 1), 0));
             // SAFETY: the rows are inside A, and the vectors belong to the instruction set that runs.
-            let sums = unsafe { self.block::<V>(|i| self.a.at(row(i), 0)) };
+            let sums = unsafe { sums_of_products::<V>(rows, self.b.as_ptr(), self.a.n_columns) };
             for i in 0..ROWS.min(self.a.n_rows - first) {
                 let out = &mut out.row(first + i)[column];
                 if is_first { *out = sums[i] } else { *out += sums[i] }
             }
-        }
-    }
-
-    /// # Safety
-    /// The rows must be as long as A has columns; see [`Lanes`].
-    #[inline(always)]
-    unsafe fn block<V: Lanes<Scalar = T>>(&self, row: impl Fn(usize) -> *const T) -> [T; ROWS] {
-        let n = self.a.n_columns;
-        let whole = n / V::N * V::N;
-        let rows: [*const T; ROWS] = std::array::from_fn(row);
-        // SAFETY: the caller's; B is as long.
-        unsafe {
-            let mut sums = [V::splat(T::default()); ROWS];
-            for p in (0..whole).step_by(V::N) {
-                let b = V::load(self.b.as_ptr().add(p));
-                for i in 0..ROWS {
-                    sums[i] = V::load(rows[i].add(p)).mul_add(b, sums[i]);
-                }
-            }
-            let mut sums = sums_of_lanes(sums);
-            for p in whole..n {
-                for i in 0..ROWS {
-                    sums[i] += *rows[i].add(p) * self.b[p];
-                }
-            }
-            sums
         }
     }
 }
@@ -85,9 +93,7 @@ impl<T: Copy + Default + Add<Output = T> + Mul<Output = T> + AddAssign> Thin<'_,
 /// # Safety
 /// Vectors must have at least as many lanes as there are of them; see [`Lanes`].
 #[inline(always)]
-unsafe fn sums_of_lanes<V: Lanes<Scalar: Add<Output = V::Scalar>>>(
-    mut vectors: [V; ROWS],
-) -> [V::Scalar; ROWS] {
+unsafe fn sums_of_lanes<V: Lanes<Scalar: Product>>(mut vectors: [V; ROWS]) -> [V::Scalar; ROWS] {
     let mut n = ROWS;
     while n > 1 {
         n /= 2;

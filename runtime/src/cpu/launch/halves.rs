@@ -1,6 +1,7 @@
-//! Operands of half precision. Where the processor multiplies pairs of bf16 (AVX512-BF16), two neighbours along the
-//! contracted axis stand in the place of one `f32`: there are half as many products, and an operand whose neighbours lie
-//! side by side is read where it is. Other operands are copied: as pairs, or to `f32`.
+//! Operands of half precision. Of bf16, two neighbours along the contracted axis stand in the place of one `f32`: an operand
+//! whose neighbours lie side by side is read where it is, in half the bytes, and others are copied as such pairs. One
+//! instruction multiplies pairs on some processors (AVX512-BF16); on others, registers are split. Operands of f16 are copied
+//! to `f32`.
 
 use super::super::gemm::Matrix;
 use super::super::interp::{Buffer, View, cast};
