@@ -256,7 +256,7 @@ fn integers_are_indices_within_loops_too() {
     assert!(indices.iter().all(|index| (0.0..3.0).contains(index)), "{indices:?}");
 }
 
-/// Rows of chosen blocks of a search are such indices. A GPU was lost when `verify` drew blocks behind the end.
+/// Rows of chosen blocks of a search are such indices. Blocks behind the end would lead a GPU out of the base.
 #[test]
 fn integers_lead_to_valid_indices() {
     const TEXT: &str = "

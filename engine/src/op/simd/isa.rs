@@ -31,12 +31,6 @@ pub trait Isa: Sized + 'static {
     type F64: Lanes<Scalar = f64>;
 }
 
-/// An instruction set that multiplies pairs of bf16.
-pub trait PairIsa: Isa {
-    /// The vector of pairs.
-    type Pairs: Lanes<Scalar = f32>;
-}
-
 /// A scalar that every instruction set has a vector of.
 pub trait Float:
     Copy + Default + Add<Output = Self> + Mul<Output = Self> + AddAssign + Send + Sync + 'static
@@ -155,10 +149,16 @@ impl Isa for Baseline {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::super::lanes::{Bf16Pairs, Pairs};
-    use super::{Isa, Kernel, Level, PairIsa};
+    use super::super::lanes::{Bf16Pairs, Lanes, Pairs};
+    use super::{Isa, Kernel, Level};
     use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
     use std::marker::PhantomData;
+
+    /// An instruction set with registers for pairs of bf16.
+    pub trait PairIsa: Isa {
+        /// The vector of pairs.
+        type Pairs: Lanes<Scalar = f32>;
+    }
 
     pub struct Avx2;
     impl Isa for Avx2 {

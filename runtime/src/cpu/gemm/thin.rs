@@ -5,8 +5,8 @@
 
 use super::matrix::{Matrix, TileMut};
 use super::tiles::WIDEST;
-use engine_core::op::simd::Lanes;
-use std::ops::{Add, AddAssign, Mul, Range};
+use engine_core::op::simd::{Float, Lanes};
+use std::ops::Range;
 
 /// The most columns that are thin. More are faster as a vector.
 const MOST: usize = 4;
@@ -35,7 +35,7 @@ pub fn pack<T: Copy>(at: impl Fn(usize) -> T, rows: Range<usize>, out: &mut [T])
 /// # Safety
 /// The rows and `x` must have `n` elements, and vectors at least as many lanes as there are rows; see [`Lanes`].
 #[inline(always)]
-pub unsafe fn sums_of_products<V: Lanes<Scalar: Product>>(
+pub unsafe fn sums_of_products<V: Lanes<Scalar: Float>>(
     rows: [*const V::Scalar; ROWS],
     x: *const V::Scalar,
     n: usize,
@@ -60,17 +60,13 @@ pub unsafe fn sums_of_products<V: Lanes<Scalar: Product>>(
     }
 }
 
-/// Numbers that are multiplied and added.
-pub trait Product: Copy + Default + Add<Output = Self> + Mul<Output = Self> + AddAssign {}
-impl<T: Copy + Default + Add<Output = T> + Mul<Output = T> + AddAssign> Product for T {}
-
 /// A matrix A with unit column stride, and a column of B.
 pub struct Thin<'a, T> {
     pub a: Matrix<'a, T>,
     pub b: &'a [T],
 }
 
-impl<T: Product> Thin<'_, T> {
+impl<T: Float> Thin<'_, T> {
     /// Sets a column of the result to the products, or adds them to it.
     #[inline(always)]
     pub fn run<V: Lanes<Scalar = T>>(&self, out: &mut TileMut<T>, column: usize, is_first: bool) {
@@ -93,7 +89,7 @@ impl<T: Product> Thin<'_, T> {
 /// # Safety
 /// Vectors must have at least as many lanes as there are of them; see [`Lanes`].
 #[inline(always)]
-unsafe fn sums_of_lanes<V: Lanes<Scalar: Product>>(mut vectors: [V; ROWS]) -> [V::Scalar; ROWS] {
+unsafe fn sums_of_lanes<V: Lanes<Scalar: Float>>(mut vectors: [V; ROWS]) -> [V::Scalar; ROWS] {
     let mut n = ROWS;
     while n > 1 {
         n /= 2;

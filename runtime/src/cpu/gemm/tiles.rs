@@ -37,8 +37,8 @@ impl Tiles {
     /// The cut of an `m × n` output with `k` products an element. With `whole_rows` a tile spans all columns, for
     /// epilogues that need whole rows.
     ///
-    /// There are about eight tiles of at most 256 × 276, or 4 × 1044. A tile has at least about 100 000 multiplications; fewer take
-    /// less time than starting the tile. Columns are cut first, so that each strip of B is packed once.
+    /// There are about eight tiles of at most 256 × 276, or 4 × 1044. A tile has at least about 100 000 multiplications;
+    /// fewer take less time than starting the tile. Columns are cut first, so that each strip of B is packed once.
     pub fn new(m: usize, n: usize, k: usize, whole_rows: bool) -> Tiles {
         let n_tiles = (m * n * k / MIN_PRODUCTS).clamp(1, 8);
         let n_strips = (n / COLUMNS + usize::from(n % COLUMNS > MOST_BEHIND)).max(1);
