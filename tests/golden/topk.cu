@@ -187,7 +187,7 @@ const float l_128 = l_127.i_0;
 const float l_129 = l_127.i_1;
 const float l_130 = l_127.i_2;
 const float l_131 = l_127.i_3;
-const bool l_132 = l_128 <= l_121;
+const bool l_132 = l_128 < l_121;
 const bool l_133 = !l_132;
 if (l_133) {
 const uint32 l_134 = reinterpret_cast<uint32 const&>(l_128);
@@ -222,7 +222,7 @@ shared_memory_7[l_158] = uint32(1);
 }
 }
 const uint32 l_159 = l_123 + uint32(1);
-const bool l_160 = l_129 <= l_121;
+const bool l_160 = l_129 < l_121;
 const bool l_161 = !l_160;
 if (l_161) {
 const uint32 l_162 = reinterpret_cast<uint32 const&>(l_129);
@@ -257,7 +257,7 @@ shared_memory_7[l_186] = uint32(1);
 }
 }
 const uint32 l_187 = l_123 + uint32(2);
-const bool l_188 = l_130 <= l_121;
+const bool l_188 = l_130 < l_121;
 const bool l_189 = !l_188;
 if (l_189) {
 const uint32 l_190 = reinterpret_cast<uint32 const&>(l_130);
@@ -292,7 +292,7 @@ shared_memory_7[l_214] = uint32(1);
 }
 }
 const uint32 l_215 = l_123 + uint32(3);
-const bool l_216 = l_131 <= l_121;
+const bool l_216 = l_131 < l_121;
 const bool l_217 = !l_216;
 if (l_217) {
 const uint32 l_218 = reinterpret_cast<uint32 const&>(l_131);

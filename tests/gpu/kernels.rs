@@ -168,6 +168,21 @@ fn sorts_and_selections_agree() {
     }
 }
 
+/// The threshold of such a selection is zero or the number behind it, which some GPUs take for zero.
+#[test]
+fn selections_among_zeros_agree() {
+    for dtype in [DType::F32, DType::F64, DType::F16] {
+        for (is_largest, n) in [(false, 1325), (true, 1325), (false, 40_001), (true, 40_001)] {
+            let called = |b: &mut Builder| {
+                let x = data(b, "x", dtype, &[3, n]);
+                let zeros = b.map(&[x], |v| if is_largest { v[0].min(0.0) } else { v[0].max(0.0) });
+                called(b, "topk_rows", zeros, &[("k", Attr::from(100)), ("largest", Attr::from(is_largest))])
+            };
+            Case::new(called).check(0.0);
+        }
+    }
+}
+
 #[test]
 fn random_bits_are_the_same() {
     Case::new(|b| {

@@ -31,11 +31,13 @@ pub struct TopKCode<'f> {
     bound: Option<Variable>,
 }
 
-/// True if either is NaN: the ranks decide then.
+/// Whether an element may precede the threshold whose first word is `bound`. It may if both are equal: a GPU that takes
+/// subnormal numbers for zero finds the bound right behind zero equal to zero. It may if either is NaN, too. The ranks decide
+/// then.
 fn may_pass(code: &mut Code, value: Variable, bound: Variable, is_descending: bool) -> Variable {
     let is_behind = match is_descending {
-        true => code.cmp(Comparison::LowerEqual, value, bound),
-        false => code.cmp(Comparison::GreaterEqual, value, bound),
+        true => code.cmp(Comparison::Lower, value, bound),
+        false => code.cmp(Comparison::Greater, value, bound),
     };
     code.not(is_behind)
 }
