@@ -1,7 +1,7 @@
 //! Scatters: a launch for the base, then one for the updates, both fused with their producers.
 //!
 //! If the device adds numbers of the type to memory atomically, each update has a thread; sums of floats then vary
-//! in their order. Otherwise a thread per column and part of the indexed axis visits all indices in order. Where
+//! in their order. Blocks add many integers to few elements in shared memory first ([`scatter_shared`]). Otherwise a thread per column and part of the indexed axis visits all indices in order. Where
 //! that would take long, a sorted scatter is used ([`scatter_sorted`]).
 
 use crate::codegen::error::CodegenError;
@@ -14,10 +14,10 @@ use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::scalar::narrowed;
 use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::map::{Map, registers_at_point, registers_of_group};
-use crate::codegen::schedule::scatter_sorted;
 use crate::codegen::schedule::scatter_update::{
     Index, add_atomically, atomic_width, computed, is_in_any_order, sum,
 };
+use crate::codegen::schedule::{scatter_shared, scatter_sorted};
 use crate::codegen::types::THREADS;
 use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, Reg, ScatterBody};
@@ -272,6 +272,9 @@ pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec
     let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel), device);
     if let Some(sorted) = scatter_sorted::launches(kernel, body, device) {
         return [base].into_iter().chain(sorted).collect();
+    }
+    if let Some(shared) = scatter_shared::launch(kernel, body, device) {
+        return vec![base, shared];
     }
     let schedule = ScatterByUpdate::of(kernel, body, device);
     let mut operands = OperandForm::of(kernel);

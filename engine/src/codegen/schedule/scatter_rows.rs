@@ -12,12 +12,14 @@ use crate::fusion::Reg;
 use crate::ir::{Combine, DType};
 use cubecl_core::ir::{Arithmetic, Comparison, Variable};
 
-/// Updates of a piece.
+/// Updates of a piece that is added atomically.
 pub(super) const PIECE: usize = 64;
+/// Updates of a piece that makes a row long enough for a block.
+pub(super) const LONG_PIECE: usize = 128;
 /// Updates that a thread loads together, to hide latency.
 const LOADED_TOGETHER: usize = 4;
 /// The longest body whose code is repeated for that.
-const MOST_INSTRUCTIONS: usize = 64;
+pub(super) const MOST_INSTRUCTIONS: usize = 64;
 
 /// The extents of a sorted scatter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +40,19 @@ pub(super) struct Combining {
     pub(super) dtype: DType,
     /// The operand of the result. The sorted keys and the numbers of the updates follow it.
     pub(super) result: usize,
-    /// Whether rows are cut into pieces.
-    pub(super) is_cut: bool,
+    /// What adds up rows of many updates.
+    pub(super) long: LongRows,
+}
+
+/// What adds up rows of many updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum LongRows {
+    /// A thread for each vector of columns.
+    Thread,
+    /// Threads for each piece; their sums are added atomically.
+    Pieces,
+    /// A block for each tile of columns.
+    Block,
 }
 
 /// A launch that combines updates in the order of their rows.
@@ -78,11 +91,21 @@ impl Rows<'_> {
         let is_end = code.not(is_next);
         let mut is_combined = code.and(is_row, is_end);
         let mut limit = code.at(n as i64);
-        if self.form.is_cut {
-            let (end, is_empty) = self.whole_pieces(code, key, start, limit);
-            let has_some = code.not(is_empty);
-            is_combined = code.and(is_combined, has_some);
-            limit = end;
+        match self.form.long {
+            LongRows::Thread => {}
+            LongRows::Pieces => {
+                let (first, is_full) = self.whole_piece(code, (key, start), PIECE);
+                let is_start = code.cmp(Comparison::Equal, first, start);
+                let is_empty = code.and(is_full, is_start);
+                let has_some = code.not(is_empty);
+                is_combined = code.and(is_combined, has_some);
+                limit = code.select(is_full, first, limit);
+            }
+            LongRows::Block => {
+                let (_, is_full) = self.whole_piece(code, (key, start), LONG_PIECE);
+                let is_short = code.not(is_full);
+                is_combined = code.and(is_combined, is_short);
+            }
         }
         let run = Run { key, column, start, limit, number };
         let mut result = Ok(());
@@ -93,7 +116,7 @@ impl Rows<'_> {
     }
 
     /// Whether the place at a distance exists and has the same key.
-    fn is_of(&self, code: &mut Code, key: Variable, place: Variable, distance: i64) -> Variable {
+    pub(super) fn is_of(&self, code: &mut Code, key: Variable, place: Variable, distance: i64) -> Variable {
         let other = code.at(distance);
         // Before place 0, this wraps around.
         let other = code.bin(Arithmetic::Add, place, other);
@@ -105,20 +128,18 @@ impl Rows<'_> {
         code.and(is_there, is_same)
     }
 
-    /// The start of the row's full pieces, or `end` if it has none; and whether the row starts there.
-    fn whole_pieces(
+    /// The start of the first piece from a row's start on, and whether it is the row's as a whole.
+    fn whole_piece(
         &self,
         code: &mut Code,
-        key: Variable,
-        start: Variable,
-        end: Variable,
+        (key, start): (Variable, Variable),
+        length: usize,
     ) -> (Variable, Variable) {
-        let up = code.at_offset(start, PIECE - 1);
-        let piece = code.divided(up, PIECE);
-        let first = code.scaled(piece, PIECE as i64);
-        let is_full = self.is_of(code, key, first, PIECE as i64 - 1);
-        let is_start = code.cmp(Comparison::Equal, first, start);
-        (code.select(is_full, first, end), code.and(is_full, is_start))
+        let up = code.at_offset(start, length - 1);
+        let piece = code.divided(up, length);
+        let first = code.scaled(piece, length as i64);
+        let is_full = self.is_of(code, key, first, length as i64 - 1);
+        (first, is_full)
     }
 
     fn last(&self, code: &mut Code, run: &Run) -> Result<(), CodegenError> {
@@ -255,7 +276,7 @@ impl Rows<'_> {
     }
 
     /// A row of updates at neighbouring columns.
-    fn updates(
+    pub(super) fn updates(
         &self,
         code: &mut Code,
         number: Variable,
@@ -278,8 +299,13 @@ impl Rows<'_> {
 
     /// The first element of the result at the run's columns.
     fn element(&self, code: &mut Code, run: &Run) -> Variable {
-        let row = code.cast(code.index, run.key);
+        self.element_at(code, run.key, run.column)
+    }
+
+    /// The element of a row of the result at a column.
+    pub(super) fn element_at(&self, code: &mut Code, key: Variable, column: Variable) -> Variable {
+        let row = code.cast(code.index, key);
         let start = code.scaled(row, self.extents.after as i64);
-        code.add_at(start, run.column)
+        code.add_at(start, column)
     }
 }

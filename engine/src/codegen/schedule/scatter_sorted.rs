@@ -2,8 +2,9 @@
 //! then loads neighbouring elements of a row, combines them with the row's updates in order, and stores them once.
 //! Producers of the updates are fused. Rows without updates stay untouched.
 //!
-//! Sums in this order equal the CPU's bit by bit. Where the order is free, rows with many updates are cut into
-//! pieces, whose sums are added atomically. Otherwise a single block would handle a row with all updates.
+//! Sums in this order equal the CPU's bit by bit. Rows with many updates are not left to a thread: a block adds them in
+//! order ([`scatter_long`](super::scatter_long)). Where the order is free, they are cut into pieces, whose sums are added
+//! atomically.
 
 use crate::codegen::analysis::operands::needed_by;
 use crate::codegen::error::CodegenError;
@@ -14,11 +15,13 @@ use crate::codegen::ops::body::BodyCode;
 use crate::codegen::ops::vector_group;
 use crate::codegen::schedule::map::{Map, registers_at_point, wide_enough};
 use crate::codegen::schedule::radix_sort::Sorted;
-use crate::codegen::schedule::scatter_rows::{Combining, Extents, PIECE, Rows};
+use crate::codegen::schedule::scatter_long::Tile;
+use crate::codegen::schedule::scatter_rows::{Combining, Extents, LONG_PIECE, LongRows, PIECE, Rows};
 use crate::codegen::schedule::scatter_update::{Index, atomic_width, is_in_any_order};
 use crate::codegen::types::THREADS;
 use crate::device_model::DeviceModel;
 use crate::fusion::{FusedBody, Kernel, ScatterBody};
+use crate::ir::Combine;
 use cubecl_core::ir::{Arithmetic, Builtin, Variable};
 
 /// Fewest indices for which sorting is faster than a loop over all indices in each thread. A sort takes at least
@@ -49,6 +52,8 @@ enum Step {
     Rows(Combining),
     /// Combines the updates of a piece, if the row has a full piece.
     Pieces(Combining),
+    /// Combines the updates of a row with a full piece.
+    Long(Combining, Tile),
 }
 
 /// The launches of a sorted scatter's updates; none if another schedule is faster.
@@ -79,8 +84,15 @@ pub fn sorted_launches(
     let sorted = Sorted::new(extents.n, extents.n_rows as u32);
     let mut launches = vec![keys(kernel, body, extents, &sorted, device)];
     launches.extend(sorted.launches(device));
-    launches.push(rows(kernel, body, extents, (&sorted, is_cut), device));
-    launches.extend(is_cut.then(|| pieces(kernel, body, extents, &sorted, device)));
+    let (of_blocks, of_threads) = match is_cut {
+        true => (Some(pieces(kernel, body, extents, &sorted, device)), LongRows::Pieces),
+        false => match long(kernel, body, extents, &sorted, device) {
+            Some(long) => (Some(long), LongRows::Block),
+            None => (None, LongRows::Thread),
+        },
+    };
+    launches.push(rows(kernel, body, extents, (&sorted, of_threads), device));
+    launches.extend(of_blocks);
     // The error flag's two arguments do not count as tensors.
     let fits = |fused: &KernelSpec| {
         fused.clone().guarded().arguments().len() <= device.most_tensors.saturating_add(2)
@@ -109,20 +121,45 @@ fn rows(
     kernel: &Kernel,
     body: &ScatterBody,
     extents: Extents,
-    (sorted, is_cut): (&Sorted, bool),
+    (sorted, long): (&Sorted, LongRows),
     device: DeviceModel,
 ) -> KernelSpec {
     let n_points = extents.n * extents.after;
-    let dtype = kernel.operands[body.result].ty.dtype;
-    let (updates, _) = needed_by(&body.updates, body.update);
-    let width = vector_group::width(&updates, extents.after).min(vector_group::VECTOR_BYTES / dtype.size());
+    let (width, _) = vectors(kernel, body, extents);
     let schedule = |combining: Combining| ScatterSorted {
         step: Step::Rows(combining),
         extents,
         width: wide_enough(width, n_points),
         n_points,
     };
-    combining(kernel, body, (sorted, is_cut), schedule, device)
+    combining(kernel, body, (sorted, long), schedule, device)
+}
+
+/// The neighbours that a vector of updates has, and the instructions of their body.
+fn vectors(kernel: &Kernel, body: &ScatterBody, extents: Extents) -> (usize, usize) {
+    let dtype = kernel.operands[body.result].ty.dtype;
+    let (updates, _) = needed_by(&body.updates, body.update);
+    let width = vector_group::width(&updates, extents.after).min(vector_group::VECTOR_BYTES / dtype.size());
+    (width, updates.insts.len())
+}
+
+/// The launch that adds up long rows in order, if blocks can.
+fn long(
+    kernel: &Kernel,
+    body: &ScatterBody,
+    extents: Extents,
+    sorted: &Sorted,
+    device: DeviceModel,
+) -> Option<KernelSpec> {
+    let dtype = kernel.operands[body.result].ty.dtype;
+    let (width, n_insts) = vectors(kernel, body, extents);
+    if body.combine != Combine::Add || extents.n < LONG_PIECE {
+        return None;
+    }
+    let tile = Tile::of(dtype, extents.after, [width, n_insts], device)?;
+    let n_points = extents.n.div_ceil(LONG_PIECE) * tile.n_tiles;
+    let schedule = |combining| ScatterSorted { step: Step::Long(combining, tile), extents, width, n_points };
+    Some(combining(kernel, body, (sorted, LongRows::Block), schedule, device))
 }
 
 /// The launch that sums pieces of rows and adds the sums atomically.
@@ -140,7 +177,7 @@ fn pieces(
         width: atomic_width(dtype, extents.after, device),
         n_points: extents.n.div_ceil(PIECE) * extents.after,
     };
-    let mut pieces = combining(kernel, body, (sorted, true), schedule, device);
+    let mut pieces = combining(kernel, body, (sorted, LongRows::Pieces), schedule, device);
     let result = pieces.operands.len() - 3;
     pieces.operands[result].is_atomic = true;
     pieces
@@ -151,7 +188,7 @@ fn pieces(
 fn combining(
     kernel: &Kernel,
     body: &ScatterBody,
-    (sorted, is_cut): (&Sorted, bool),
+    (sorted, long): (&Sorted, LongRows),
     schedule: impl FnOnce(Combining) -> ScatterSorted,
     device: DeviceModel,
 ) -> KernelSpec {
@@ -161,7 +198,7 @@ fn combining(
     let launch = KernelSpec::of_used_operands(updates, Map, forms, device);
     let (dtype, combine, place) = (result.dtype, body.combine, launch.operands.len());
     let mut launch =
-        launch.with_schedule(schedule(Combining { update, combine, dtype, result: place, is_cut }));
+        launch.with_schedule(schedule(Combining { update, combine, dtype, result: place, long }));
     launch.operands.push(result);
     launch.operands.extend(sorted.keys_and_numbers());
     launch
@@ -174,11 +211,12 @@ impl Schedule for ScatterSorted {
             Step::Checks => "scatter_checks",
             Step::Rows(_) => "scatter_rows",
             Step::Pieces(_) => "scatter_pieces",
+            Step::Long(..) => "scatter_long",
         }
     }
 
     fn blocks(&self, _: &KernelSpec, n_points: usize) -> usize {
-        n_points.div_ceil(THREADS * self.width)
+        if let Step::Long(..) = self.step { n_points } else { n_points.div_ceil(THREADS * self.width) }
     }
 
     fn n_points(&self, _: &KernelSpec) -> usize {
@@ -186,14 +224,15 @@ impl Schedule for ScatterSorted {
     }
 
     fn vector_width(&self, kernel: &KernelSpec, operand: usize) -> usize {
-        match kernel.operands[operand].argument {
-            Argument::Operand(_) => vector_group::shared_width(&kernel.body, operand, self.width),
+        match (self.step, kernel.operands[operand].argument) {
+            (Step::Long(combining, _), _) if operand == combining.result => 1,
+            (_, Argument::Operand(_)) => vector_group::shared_width(&kernel.body, operand, self.width),
             _ => 1,
         }
     }
 
     fn writes_tensors(&self) -> bool {
-        matches!(self.step, Step::Rows(_) | Step::Pieces(_))
+        !matches!(self.step, Step::Keys { .. } | Step::Checks)
     }
 
     /// The launch that computes keys checks the indices. For the other assertions, one launch computes all
@@ -209,25 +248,53 @@ impl Schedule for ScatterSorted {
 
     fn emit(&self, code: &mut Code, kernel: &KernelCode) -> Result<(), CodegenError> {
         let body = kernel.body();
-        let thread = code.builtin(Builtin::AbsolutePos);
-        let point = code.scaled(thread, self.width as i64);
-        let is_point = code.less(point, kernel.points());
-        let mut result = Ok(());
-        code.when(is_point, |code| {
-            result = match self.step {
-                Step::Keys { index, indices } => self.key(code, &body, (index, indices), point),
-                Step::Checks => {
-                    registers_at_point(code, &body, point, vec![None; body.body.insts.len()]).map(drop)
-                }
-                Step::Rows(combining) => self.combining(combining, &body).row(code, point),
-                Step::Pieces(combining) => self.combining(combining, &body).piece(code, point),
-            };
-        });
-        result
+        match self.step {
+            Step::Keys { index, indices } => {
+                self.at_points(code, kernel, |code, point| self.key(code, &body, (index, indices), point))
+            }
+            Step::Checks => self.at_points(code, kernel, |code, point| {
+                registers_at_point(code, &body, point, vec![None; body.body.insts.len()]).map(drop)
+            }),
+            Step::Rows(combining) => {
+                self.at_points(code, kernel, |code, point| self.combining(combining, &body).row(code, point))
+            }
+            Step::Pieces(combining) => self
+                .at_points(code, kernel, |code, point| self.combining(combining, &body).piece(code, point)),
+            Step::Long(combining, tile) => {
+                let block = code.builtin(Builtin::CubePos);
+                let rows = self.combining(combining, &body);
+                below(code, block, kernel.points(), |code| rows.long(code, tile, block))
+            }
+        }
     }
 }
 
+/// Runs `then` where a number lies below an end.
+fn below(
+    code: &mut Code,
+    number: Variable,
+    end: Variable,
+    then: impl FnOnce(&mut Code) -> Result<(), CodegenError>,
+) -> Result<(), CodegenError> {
+    let is_below = code.less(number, end);
+    let mut result = Ok(());
+    code.when(is_below, |code| result = then(code));
+    result
+}
+
 impl ScatterSorted {
+    /// Runs `then` at the first point of each thread that has one.
+    fn at_points(
+        &self,
+        code: &mut Code,
+        kernel: &KernelCode,
+        then: impl FnOnce(&mut Code, Variable) -> Result<(), CodegenError>,
+    ) -> Result<(), CodegenError> {
+        let thread = code.builtin(Builtin::AbsolutePos);
+        let point = code.scaled(thread, self.width as i64);
+        below(code, point, kernel.points(), |code| then(code, point))
+    }
+
     fn key(
         &self,
         code: &mut Code,

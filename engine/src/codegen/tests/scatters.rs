@@ -174,12 +174,18 @@ impl Case {
 
     /// Runs the sorted scatter and compares it bit by bit with updates in order.
     fn check(self, index: impl Fn(usize) -> i32) {
-        let [batch, before, indexed, n_indices, after] = self.extents;
         let kernel = self.kernel();
         let KernelBody::Scatter(body) = &kernel.body else { unreachable!() };
         let mut launches = scatter::launches(&kernel, body, self.device);
         launches.truncate(1);
         launches.extend(scatter_sorted::sorted_launches(&kernel, body, self.is_cut, self.device).unwrap());
+        self.check_launches(launches, index);
+    }
+
+    /// Runs the launches and compares the result bit by bit with updates in order.
+    fn check_launches(self, launches: Vec<KernelSpec>, index: impl Fn(usize) -> i32) {
+        let [batch, before, indexed, n_indices, after] = self.extents;
+        let kernel = self.kernel();
         let numbers =
             |n: usize, from: usize| -> Vec<f64> { (from..from + n).map(|i| self.number(i)).collect() };
         let leads = batch * before;
@@ -264,6 +270,30 @@ fn pieces_of_long_rows_are_added_in_any_order() {
 }
 
 #[test]
+fn blocks_add_long_rows_in_order() {
+    let lengths = [1, 127, 128, 2, 257, 140];
+    let rows: Vec<i32> = (0..).zip(lengths).flat_map(|(row, n)| vec![row; n]).collect();
+    let n = rows.len();
+    let case = Case { extents: [1, 1, 7, n, 33], ..ADDED };
+    case.check(|i| rows[i * 7 % n]);
+    // The last row is outside.
+    Case { extents: [1, 1, 5, n, 24], device: WORDS, ..case }.check(|i| rows[i * 7 % n]);
+    Case { extents: [1, 1, 1, n, 4], dtype: DType::F16, ..case }.check(|_| 0);
+}
+
+#[test]
+fn blocks_add_many_integers_to_few_elements() {
+    for (device, dtype) in
+        [(DeviceModel::H200, DType::I32), (WORDS, DType::I32), (DeviceModel::H200, DType::U32)]
+    {
+        let case = Case { device, dtype, extents: [2, 1, 7, 11_000, 3], ..ADDED };
+        let launches = KernelSpec::launches(&case.kernel(), device).unwrap();
+        assert_eq!(launches.iter().map(KernelSpec::entry).collect::<Vec<_>>(), ["map", "scatter_shared"]);
+        case.check_launches(launches, spread(7));
+    }
+}
+
+#[test]
 fn updates_are_sorted_where_that_is_faster() {
     let launches_on = |device: DeviceModel, extents: [usize; 5], dtype: DType, deterministic: bool| {
         let case = Case { extents, dtype, ..ADDED };
@@ -285,8 +315,9 @@ fn updates_are_sorted_where_that_is_faster() {
     assert_eq!(launches([1, 1, 100, 64, 8], DType::F16, false), by_block, "not added at once");
     let digit = ["count_digits", "sum_counts", "place_keys"];
     let many = |n_digits: usize, is_cut: bool| -> Vec<&str> {
-        let end: &[&str] = if is_cut { &["scatter_rows", "scatter_pieces"] } else { &["scatter_rows"] };
-        [&["map", "scatter_keys"], &digit.repeat(n_digits)[..], end].concat()
+        let of_long = if is_cut { "scatter_pieces" } else { "scatter_long" };
+        let end = ["scatter_rows", of_long];
+        [&["map", "scatter_keys"], &digit.repeat(n_digits)[..], &end].concat()
     };
     assert_eq!(launches([1, 1, 255, 5000, 1], DType::F32, true), many(1, false));
     assert_eq!(launches([1, 1, 256, 5000, 1], DType::F32, true), many(2, false));
