@@ -5,13 +5,17 @@ use crate::topk_buffer::N_CONTROLS;
 use engine_core::device_model::DeviceModel;
 use engine_core::op::gpu::Shape;
 
-/// The most selected elements of a row; for more, a sort is faster.
-const MOST_SELECTED: usize = 1024;
+/// The most selected elements of a row. More leave the buffer too little room for others.
+const MOST_SELECTED: usize = 2560;
+/// The most of them in a row of any length. For more, a sort is faster in a row of fewer elements than `FEWEST_EACH` for each.
+const FEW_SELECTED: usize = 1024;
+const FEWEST_EACH: usize = 8;
 
-/// Whether top-k is faster than a sort, and its smallest buffer fits in shared memory.
-pub fn can_select(k: usize, order: Order, device: &DeviceModel) -> bool {
+/// Whether top-k is faster than a sort of n elements, and its smallest buffer fits in shared memory.
+pub fn can_select([k, n]: [usize; 2], order: Order, device: &DeviceModel) -> bool {
     let smallest = shape(k, order.is_wide(), FEWEST_THREADS, width_of(order.dtype.size().max(4)));
-    k <= MOST_SELECTED && fits(smallest, device)
+    let is_worth_it = k <= FEW_SELECTED || (k <= MOST_SELECTED && n >= FEWEST_EACH * k);
+    is_worth_it && fits(smallest, device)
 }
 
 fn shape(k: usize, is_wide: bool, threads: usize, width: usize) -> Shape {

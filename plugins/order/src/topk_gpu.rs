@@ -25,7 +25,7 @@ pub fn selection(
     n: usize,
     device: &DeviceModel,
 ) -> Result<Arc<dyn BlockFold>, &'static str> {
-    match can_select(k, order, device) {
+    match can_select([k, n], order, device) {
         true => Ok(Arc::new(TopKForm::new(k, order, n, n, device))),
         false => Err("it selects more elements than a block holds"),
     }

@@ -130,7 +130,8 @@ fn attrs() -> Vec<AttrSpec> {
         AttrSpec::with_default(
             "margin",
             "rows, or blocks of rows, beyond k whose distances are computed; the more there are, the more queries are \
-             certain after one pass. -1 chooses: 8, or 16 with rounded factors, or 128 with axes",
+             certain after one pass. -1 chooses: 8 or k/8, 16 or k/3 with rounded factors, 128 or k/3 with axes, whichever is \
+             more",
             AttrKind::Int,
             -1i64,
         ),

@@ -66,7 +66,7 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let all = b.full(Literal::Int(1), Type::new(DType::Bool, &[m]));
     let counted =
         |b: &mut Builder, count: usize| b.full(Literal::Int(count as i64), Type::new(DType::I32, &[m]));
-    let n_candidates = k + margin(call.attrs, !heads.is_empty());
+    let n_candidates = k + margin(call.attrs, !heads.is_empty(), k);
     if n <= n_candidates.max(FEW_ROWS) {
         let every = b.iota(1, Type::new(DType::I32, &[m, n]));
         return vec![search.best(b, every).0, all, counted(b, n)];
@@ -149,12 +149,13 @@ fn by_lists(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass
     (found[0], b.add(compared, counts))
 }
 
-/// Candidates beyond k. Rounded factors leave more doubt, and heads even more.
-fn margin(attrs: &Attrs, has_head: bool) -> usize {
+/// Candidates beyond k. Rounded factors leave more doubt, and heads even more. The k-th of many rows has more neighbours within
+/// the doubt.
+fn margin(attrs: &Attrs, has_head: bool, k: usize) -> usize {
     match (attrs.int("margin"), attrs.str("coarse")) {
-        (-1, _) if has_head => 128,
-        (-1, "bf16") => 16,
-        (-1, _) => 8,
+        (-1, _) if has_head => (k / 3).max(128),
+        (-1, "bf16") => (k / 3).max(16),
+        (-1, _) => (k / 8).max(8),
         (given, _) => given as usize,
     }
 }
