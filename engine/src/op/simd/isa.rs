@@ -29,6 +29,11 @@ pub trait Isa: Sized + 'static {
     type F32: Lanes<Scalar = f32>;
     /// The vector of f64.
     type F64: Lanes<Scalar = f64>;
+    /// Runs a part of a kernel as a function of its own. The compiler's time grows faster than the length of a function.
+    ///
+    /// # Safety
+    /// The machine must have the instruction set, as within [`Kernel::run`].
+    unsafe fn call<K: Kernel>(part: K) -> K::Output;
 }
 
 /// A scalar that every instruction set has a vector of.
@@ -145,6 +150,10 @@ impl Isa for Baseline {
     const LEVEL: Level = Level::Baseline;
     type F32 = [f32; 4];
     type F64 = [f64; 2];
+    #[inline(never)]
+    unsafe fn call<K: Kernel>(part: K) -> K::Output {
+        part.run::<Baseline>()
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -158,6 +167,11 @@ mod x86 {
     pub trait PairIsa: Isa {
         /// The vector of pairs.
         type Pairs: Lanes<Scalar = f32>;
+        /// [`Isa::call`] of a part of a kernel of pairs.
+        ///
+        /// # Safety
+        /// As for [`Isa::call`].
+        unsafe fn call_pairs<K: Kernel>(part: K) -> K::Output;
     }
 
     pub struct Avx2;
@@ -166,9 +180,17 @@ mod x86 {
         const LEVEL: Level = Level::Avx2;
         type F32 = __m256;
         type F64 = __m256d;
+        unsafe fn call<K: Kernel>(part: K) -> K::Output {
+            // SAFETY: the caller's.
+            unsafe { run_avx2(part) }
+        }
     }
     impl PairIsa for Avx2 {
         type Pairs = Pairs<__m256>;
+        unsafe fn call_pairs<K: Kernel>(part: K) -> K::Output {
+            // SAFETY: the caller's.
+            unsafe { run_pairs_avx2(part) }
+        }
     }
 
     pub struct Avx512;
@@ -177,9 +199,17 @@ mod x86 {
         const LEVEL: Level = Level::Avx512;
         type F32 = __m512;
         type F64 = __m512d;
+        unsafe fn call<K: Kernel>(part: K) -> K::Output {
+            // SAFETY: the caller's.
+            unsafe { run_avx512(part) }
+        }
     }
     impl PairIsa for Avx512 {
         type Pairs = Pairs<__m512>;
+        unsafe fn call_pairs<K: Kernel>(part: K) -> K::Output {
+            // SAFETY: the caller's.
+            unsafe { run_pairs_avx512(part) }
+        }
     }
 
     /// [`Avx512`] with an instruction for pairs of bf16.
@@ -189,9 +219,17 @@ mod x86 {
         const LEVEL: Level = Level::Avx512;
         type F32 = __m512;
         type F64 = __m512d;
+        unsafe fn call<K: Kernel>(part: K) -> K::Output {
+            // SAFETY: the caller's.
+            unsafe { run_avx512(part) }
+        }
     }
     impl PairIsa for Avx512Bf16 {
         type Pairs = Bf16Pairs;
+        unsafe fn call_pairs<K: Kernel>(part: K) -> K::Output {
+            // SAFETY: the caller's.
+            unsafe { run_avx512_bf16(part) }
+        }
     }
 
     /// An instruction set with pairs in place of `f32`.
@@ -201,10 +239,15 @@ mod x86 {
         const LEVEL: Level = I::LEVEL;
         type F32 = I::Pairs;
         type F64 = I::F64;
+        unsafe fn call<K: Kernel>(part: K) -> K::Output {
+            // SAFETY: the caller's.
+            unsafe { I::call_pairs(part) }
+        }
     }
 
     macro_rules! runs {
         ($($name:ident $features:literal $isa:ty;)*) => { $(
+            #[inline(never)]
             #[target_feature(enable = $features)]
             pub fn $name<K: Kernel>(kernel: K) -> K::Output {
                 kernel.run::<$isa>()

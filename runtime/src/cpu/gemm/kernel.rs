@@ -78,32 +78,32 @@ impl<T: Float> Kernel for TileKernel<'_, '_, T> {
     type Output = ();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        self.run_lanes::<T::Vector<I>>();
+        self.run_on::<I>();
     }
 }
 
 impl<T: Float> TileKernel<'_, '_, T> {
     #[inline(always)]
-    fn run_lanes<V: Lanes<Scalar = T>>(mut self) {
+    fn run_on<I: Isa>(mut self) {
         if let Right::Even(b) = self.b
-            && let Some(order) = Order::of::<V>(&self.a, &b)
+            && let Some(order) = Order::of::<T::Vector<I>>(&self.a, &b)
         {
-            return Few { a: self.a, b, out: self.out, is_added: self.is_added }.run::<V>(order);
+            return Few { a: self.a, b, out: self.out, is_added: self.is_added }.run::<T::Vector<I>>(order);
         }
         let (n, k) = (self.out.n_columns, self.a.n_columns);
-        let end = n - thin::n_columns::<V>(n, &self.a);
+        let end = n - thin::n_columns::<T::Vector<I>>(n, &self.a);
         let is_far = self.is_far();
         let mut column = 0;
         while column < n {
-            let panel = if is_far { PANEL } else { strip_width::<V>(end - column) };
+            let panel = if is_far { PANEL } else { strip_width::<T::Vector<I>>(end - column) };
             let columns = column..(column + panel).min(end);
             // Thin columns follow the last panel, while the rows of A are in a cache.
             let is_last = columns.end == end;
             for depth in (0..k).step_by(RUN) {
                 let depths = depth..(depth + RUN).min(k);
-                self.run_panel::<V>(depths.clone(), columns.clone());
+                self.run_panel::<I>(depths.clone(), columns.clone());
                 if is_last {
-                    self.run_thin::<V>(depths, end..n);
+                    self.run_thin::<T::Vector<I>>(depths, end..n);
                 }
             }
             column = if is_last { n } else { columns.end };
@@ -112,18 +112,18 @@ impl<T: Float> TileKernel<'_, '_, T> {
 
     /// Packs some rows and columns of B, and multiplies them by all rows of A.
     #[inline(always)]
-    fn run_panel<V: Lanes<Scalar = T>>(&mut self, depths: Range<usize>, columns: Range<usize>) {
-        self.pack::<V>(depths.clone(), columns.clone());
+    fn run_panel<I: Isa>(&mut self, depths: Range<usize>, columns: Range<usize>) {
+        self.pack::<T::Vector<I>>(depths.clone(), columns.clone());
         let mut column = columns.start;
         while column < columns.end {
-            let width = strip_width::<V>(columns.end - column);
+            let width = strip_width::<T::Vector<I>>(columns.end - column);
             let n_columns = width.min(columns.end - column);
             let start = (column - columns.start) * depths.len();
             let strip = Strip { column, n_columns, depth: depths.start, run: depths.len(), start };
-            match width / V::N {
-                1 => self.run_strip::<V, 1>(strip),
-                3 if most_vectors::<V>() == 3 => self.run_strip::<V, 3>(strip),
-                _ => self.run_strip::<V, 2>(strip),
+            match width / T::Vector::<I>::N {
+                1 => self.run_strip::<I, 1>(strip),
+                3 if most_vectors::<T::Vector<I>>() == 3 => self.run_strip::<I, 3>(strip),
+                _ => self.run_strip::<I, 2>(strip),
             }
             column += width;
         }
@@ -177,39 +177,46 @@ impl<T: Float> TileKernel<'_, '_, T> {
 
     /// All rows of A times a strip.
     #[inline(always)]
-    fn run_strip<V: Lanes<Scalar = T>, const NV: usize>(&mut self, strip: Strip) {
-        let m = self.out.n_rows;
-        for row in (0..m).step_by(V::ROWS) {
-            match (m - row).min(V::ROWS) {
-                1 => self.run_block::<V, 1, NV>(strip, row),
-                2 => self.run_block::<V, 2, NV>(strip, row),
-                3 => self.run_block::<V, 3, NV>(strip, row),
-                5 if V::ROWS > 4 => self.run_block::<V, 5, NV>(strip, row),
-                6 if V::ROWS > 4 => self.run_block::<V, 6, NV>(strip, row),
-                7 if V::ROWS > 6 => self.run_block::<V, 7, NV>(strip, row),
-                8 if V::ROWS > 6 => self.run_block::<V, 8, NV>(strip, row),
-                _ => self.run_block::<V, 4, NV>(strip, row),
+    fn run_strip<I: Isa, const NV: usize>(&mut self, strip: Strip) {
+        let (m, most) = (self.out.n_rows, T::Vector::<I>::ROWS);
+        for row in (0..m).step_by(most) {
+            match (m - row).min(most) {
+                1 => self.run_block::<I, 1, NV>(strip, row),
+                2 => self.run_block::<I, 2, NV>(strip, row),
+                3 => self.run_block::<I, 3, NV>(strip, row),
+                5 if most > 4 => self.run_block::<I, 5, NV>(strip, row),
+                6 if most > 4 => self.run_block::<I, 6, NV>(strip, row),
+                7 if most > 6 => self.run_block::<I, 7, NV>(strip, row),
+                8 if most > 6 => self.run_block::<I, 8, NV>(strip, row),
+                _ => self.run_block::<I, 4, NV>(strip, row),
             }
         }
     }
 
     /// One register block: `R` rows of `NV` vectors.
     #[inline(always)]
-    fn run_block<V: Lanes<Scalar = T>, const R: usize, const NV: usize>(&mut self, strip: Strip, row: usize) {
+    fn run_block<I: Isa, const R: usize, const NV: usize>(&mut self, strip: Strip, row: usize) {
         let Matrix { row_stride, column_stride, .. } = self.a;
-        let is_first = strip.depth == 0 && !self.is_added;
+        let (width, is_first) = (NV * T::Vector::<I>::N, strip.depth == 0 && !self.is_added);
+        let is_whole = strip.n_columns == width;
         // SAFETY: `Matrix` and `TileMut` hold their shapes in bounds and `gemm_tile` compared them; the strip is
-        // packed for this run; `V` belongs to the instruction set that `dispatch` found.
+        // packed for this run; `I` is the instruction set that `dispatch` found.
         unsafe {
-            let b = self.scratch.panel.as_ptr().add(strip.start);
-            let rows = Rows { start: self.a.at(row, strip.depth), row_stride, column_stride };
-            let sums = sum_products::<V, R, NV>(rows, b, strip.run);
             let out = self.out.start.add(row * self.out.row_stride + strip.column);
-            if strip.n_columns == NV * V::N {
-                store_block(sums, out, self.out.row_stride, is_first);
-            } else {
-                store_block(sums, self.scratch.edge.as_mut_ptr(), NV * V::N, true);
-                self.copy_edge::<R>(out, strip.n_columns, NV * V::N, is_first);
+            let (to, to_stride) = match is_whole {
+                true => (out, self.out.row_stride),
+                false => (self.scratch.edge.as_mut_ptr(), width),
+            };
+            I::call(Block::<T, R, NV> {
+                a: Rows { start: self.a.at(row, strip.depth), row_stride, column_stride },
+                strip: self.scratch.panel.as_ptr().add(strip.start),
+                run: strip.run,
+                out: to,
+                row_stride: to_stride,
+                is_first: is_first || !is_whole,
+            });
+            if !is_whole {
+                self.copy_edge::<R>(out, strip.n_columns, width, is_first);
             }
         }
     }
@@ -265,6 +272,29 @@ struct Strip {
     depth: usize,
     run: usize,
     start: usize,
+}
+
+/// A register block as a part of a kernel. Its pointers are valid for `R` rows of A, a strip of `run` rows and `R` rows of
+/// `NV` vectors of the result.
+struct Block<T, const R: usize, const NV: usize> {
+    a: Rows<T>,
+    strip: *const T,
+    run: usize,
+    out: *mut T,
+    row_stride: usize,
+    is_first: bool,
+}
+
+impl<T: Float, const R: usize, const NV: usize> Kernel for Block<T, R, NV> {
+    type Output = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        // SAFETY: as the struct states; `I` is the instruction set that `dispatch` found.
+        unsafe {
+            let sums = sum_products::<T::Vector<I>, R, NV>(self.a, self.strip, self.run);
+            store_block(sums, self.out, self.row_stride, self.is_first);
+        }
+    }
 }
 
 /// Some rows of A.
