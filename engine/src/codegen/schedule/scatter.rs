@@ -1,8 +1,9 @@
 //! Scatters: a launch for the base, then one for the updates, both fused with their producers.
 //!
 //! If the device adds numbers of the type to memory atomically, each update has a thread; sums of floats then vary
-//! in their order. Blocks add many integers to few elements in shared memory first ([`scatter_shared`]). Otherwise a thread per column and part of the indexed axis visits all indices in order. Where
-//! that would take long, a sorted scatter is used ([`scatter_sorted`]).
+//! in their order. Blocks add many integers to few elements in shared memory first ([`scatter_shared`]). Otherwise a
+//! thread per column and part of the indexed axis visits all indices in order. Where that would take long, a sorted
+//! scatter is used ([`scatter_sorted`]).
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
