@@ -18,11 +18,14 @@ pub fn with_vectors_in_order(text: &str) -> String {
 }
 
 /// The text with neighbouring declarations of variables, such as `float l_mut_7;` and `var l_mut_7: f32;`, in the order
-/// of their numbers. CubeCL writes them in the order of a hash map.
+/// of their numbers. CubeCL writes them in the order of a hash map. Other statements stay where they are, also those that
+/// end in a variable, such as `x = y - l_mut_7;`.
 pub fn with_declarations_in_order(text: &str) -> String {
     let number = |line: &str| {
-        let declared = line.split_once(" l_mut_")?.1.strip_suffix(';')?;
-        declared.split_once(": ").map_or(declared, |(number, _)| number).parse::<usize>().ok()
+        let (ty, declared) = line.trim_start().strip_suffix(';')?.split_once(" l_mut_")?;
+        let is_type = ty != "return" && ty.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+        let (number, _) = declared.split_once(": ").unwrap_or((declared, ""));
+        if is_type { number.parse::<usize>().ok() } else { None }
     };
     let lines: Vec<&str> = text.split('\n').collect();
     let runs = lines.chunk_by(|a, b| number(a).is_some() && number(b).is_some());
@@ -59,3 +62,19 @@ pub fn with_shared_in_order(text: &str) -> (String, Option<usize>) {
 
 /// The alignment of arrays in shared memory, in bytes.
 const SHARED_ALIGNMENT: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::with_declarations_in_order;
+
+    #[test]
+    fn declarations_are_sorted_and_statements_are_not() {
+        let given = "float l_mut_9;\nuint32 l_mut_10;\nbool l_mut_2;\n\
+                     words[l_3] = l_mut_8;\nl_mut_8 = l_mut_7;\nconst uint32 l_5 = l_4 - l_mut_6;\n\
+                     var l_mut_3: f32;\nvar l_mut_1: vec2<u32>;\nreturn l_mut_0;";
+        let expected = "bool l_mut_2;\nfloat l_mut_9;\nuint32 l_mut_10;\n\
+                        words[l_3] = l_mut_8;\nl_mut_8 = l_mut_7;\nconst uint32 l_5 = l_4 - l_mut_6;\n\
+                        var l_mut_1: vec2<u32>;\nvar l_mut_3: f32;\nreturn l_mut_0;";
+        assert_eq!(with_declarations_in_order(given), expected);
+    }
+}
