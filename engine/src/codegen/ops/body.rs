@@ -10,7 +10,7 @@ use crate::codegen::ops::fast_math;
 use crate::codegen::ops::integers::within_type;
 use crate::codegen::ops::packed_types::high_half;
 use crate::codegen::ops::philox;
-use crate::codegen::ops::scalar::{literal, narrowed, quotient_by, scalar, widened};
+use crate::codegen::ops::scalar::{is_number, literal, narrowed, quotient_by, scalar, widened};
 use crate::codegen::ops::vector_group::Group;
 use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Reg};
 use crate::ir::{Binary, DType, NodeId, Requirement, Scalar};
@@ -119,11 +119,36 @@ impl BodyCode<'_> {
                     return Ok(value);
                 }
             }
+            Scalar::Select if !code.device.has_exact_functions => {
+                let other = get(args[2]);
+                if self.is_extremum(args) && !is_number(other) {
+                    // The compiler may replace this by the device's own function, which would drop NaN.
+                    let is_nan = code.is_nan(other);
+                    let value = code.select(get(args[0]), get(args[1]), other);
+                    return Ok(code.select(is_nan, other, value));
+                }
+            }
             _ => {}
         }
         let from = args.first().map_or(inst.dtype, |&arg| self.body.insts[arg].dtype);
         let args: Vec<Variable> = args.iter().map(|&arg| get(arg)).collect();
         scalar(code, op, &args, from, inst.dtype)
+    }
+
+    /// Whether a selection has the two floats that it compares as its branches.
+    fn is_extremum(&self, args: &[Reg]) -> bool {
+        let &[condition, yes, no] = args else { return false };
+        let op = |reg: Reg| &self.body.insts[reg].op;
+        let FusedOp::Scalar(Scalar::Binary(Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge), compared) =
+            op(condition)
+        else {
+            return false;
+        };
+        let &[a, b] = &compared[..] else { return false };
+        let is_constant = |reg: Reg| matches!(op(reg), FusedOp::Const(_));
+        let is_same = |x: Reg, y: Reg| x == y || (is_constant(x) && op(x) == op(y));
+        let is_choice = (is_same(a, yes) && is_same(b, no)) || (is_same(a, no) && is_same(b, yes));
+        is_choice && self.body.insts[no].dtype.is_float()
     }
 
     /// Whether other elements of the row have the same divisor.

@@ -258,7 +258,7 @@ pub fn quotient_by(code: &mut Code, a: Variable, b: Variable) -> Variable {
 }
 
 /// Whether x is a float constant, which is never NaN: [`Code::float`] makes NaN from bits.
-fn is_number(x: Variable) -> bool {
+pub fn is_number(x: Variable) -> bool {
     matches!(x.kind, VariableKind::Constant(ConstantValue::Float(_)))
 }
 
@@ -286,7 +286,7 @@ fn cast(code: &mut Code, x: Variable, from: DType, to: DType) -> Variable {
 fn rounded(code: &mut Code, x: Variable, to: DType) -> Variable {
     let single = code.cast(F32, x);
     if code.device.lanes(to) > 1 {
-        let bits = packed_types::narrowed(code, to, single);
+        let bits = packed_types::narrowed_for_arithmetic(code, to, single);
         return packed_types::widened(code, to, bits);
     }
     let half = code.device.memory(to);
