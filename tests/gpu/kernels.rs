@@ -183,6 +183,36 @@ fn selections_among_zeros_agree() {
     }
 }
 
+/// A full buffer is trimmed by histograms of its ranks, or sorted where equal elements fill a bin of them.
+#[test]
+fn long_selections_agree_where_elements_are_equal() {
+    for (dtype, n_values) in [(DType::F32, 1e6), (DType::F32, 1e3), (DType::F32, 3.0), (DType::F64, 1e3)] {
+        for (k, n) in [(100, 5000), (700, 20_001), (2000, 20_000)] {
+            let called = |b: &mut Builder| {
+                let x = data(b, "x", dtype, &[2, n]);
+                let x = b.map(&[x], |v| (v[0] * n_values).floor());
+                called(b, "topk_rows", x, &[("k", Attr::from(k)), ("largest", Attr::from(k != 700))])
+            };
+            Case::new(called).check(0.0);
+        }
+    }
+}
+
+/// A compiler may take such a selection for the smaller of two numbers, of which its own function drops NaN.
+#[test]
+fn limits_by_comparison_keep_nan() {
+    let mut case = Case::new(|b| {
+        let x = data(b, "x", DType::F32, &[1000]);
+        let above = b.map(&[x], |v| E::select(v[0].gt(0.25), 0.25, v[0]));
+        let both = b.map(&[above], |v| E::select(v[0].lt(-0.25), -0.25, v[0]));
+        let other = b.map(&[x], |v| E::select(v[0].ge(-0.25), v[0], -0.25));
+        vec![both, other]
+    });
+    let x = noise(1000, 3).enumerate().map(|(i, x)| if i % 7 == 0 { f64::NAN } else { x });
+    case.inputs.insert("x".to_string(), tensor(&Type::new(DType::F32, &[1000]), x));
+    case.check(0.0);
+}
+
 #[test]
 fn random_bits_are_the_same() {
     Case::new(|b| {

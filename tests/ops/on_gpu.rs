@@ -3,7 +3,8 @@
 use super::bytes_of;
 use engine::Engine;
 use engine::core::codegen::{
-    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelFold, ResultTile, TensorMap, assertion_words,
+    Argument, KernelSource, KernelSpec, PANEL_BYTES, PanelCut, PanelFold, ResultTile, TensorMap,
+    assertion_words,
 };
 use engine::core::compile::{Options, compile};
 use engine::core::device_model::{DeviceModel, KernelLimits, RowFolds};
@@ -100,7 +101,8 @@ fn launches(kernel: &Kernel, target: DeviceModel) -> Vec<KernelSpec> {
 /// A matmul fold, panel by panel.
 fn run_panels(kernel: &Kernel, body: &MatmulBody, given: &[Vec<u8>], bytes: usize) -> Option<Vec<Vec<u8>>> {
     let rows = body.rows.as_ref().unwrap();
-    let fold = KernelSpec::panel_fold(kernel, body, rows, &DeviceModel::H200, bytes).unwrap();
+    let fold =
+        KernelSpec::panel_fold(kernel, body, rows, &DeviceModel::H200, PanelCut::Bytes(bytes)).unwrap();
     let PanelFold { ref panels, ref step, ref finish, state_bytes, .. } = fold;
     let factors = [body.lhs.operand, body.rhs.operand].map(|operand| {
         let floats = given[operand].chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()));
@@ -268,7 +270,7 @@ fn is_selected(k: usize, target: &DeviceModel) -> bool {
     let registry = Engine::new().registry;
     [DType::F32, DType::F64].into_iter().all(|dtype| {
         let nodes =
-            format!("input x: {dtype}[1, 5000]\n(v: {dtype}[1, {k}], i: i32[1, {k}]) = topk_rows(x, k={k})");
+            format!("input x: {dtype}[1, 20000]\n(v: {dtype}[1, {k}], i: i32[1, {k}]) = topk_rows(x, k={k})");
         let graph = parse(&format!("graph test {{\n{nodes}\noutput v = v\n}}\n"), &registry).unwrap();
         let calls = (0..graph.nodes.len()).filter_map(|node| RowConsumer::of(&graph, node));
         calls.map(|call| call.has_block_fold(target)).eq([true])
@@ -283,7 +285,7 @@ fn selections_take_no_more_memory_than_a_block_has() {
             check_rows_by(poor(kib), &call, dtype, [1, 3000], k, numbers(3000, 5000));
         }
     }
-    for (kib, most) in [(16, 768), (32, 1024), (48, 1024)] {
+    for (kib, most) in [(16, 768), (32, 1792), (48, 1856)] {
         let Products::In(target) = poor(kib) else { unreachable!() };
         assert!(is_selected(most, &target) && !is_selected(most + 1, &target), "{kib} KiB");
     }
@@ -439,7 +441,11 @@ fn text(nodes: &str, products: Products) -> String {
         }
         (KernelBody::Matmul(body), Products::Panels(bytes)) => {
             let rows = body.rows.as_ref()?;
-            Some(KernelSpec::panel_fold(kernel, body, rows, &DeviceModel::H200, bytes).unwrap().step)
+            Some(
+                KernelSpec::panel_fold(kernel, body, rows, &DeviceModel::H200, PanelCut::Bytes(bytes))
+                    .unwrap()
+                    .step,
+            )
         }
         _ => None,
     });

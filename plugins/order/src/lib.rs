@@ -24,6 +24,7 @@ mod topk_code;
 mod topk_form;
 mod topk_gpu;
 mod topk_rows;
+mod topk_trim;
 
 pub use nearest::{nearest, nearest_of_lists, nearest_rows, rows_by_bounds, within};
 pub use quantile::{kthvalue, median, quantile};

@@ -135,7 +135,7 @@ fn clear(
 
 /// Sets the threshold.
 #[cube]
-fn set_threshold(
+pub fn set_threshold(
     words: &mut SharedMemory<u32>,
     high: u32,
     low: u32,

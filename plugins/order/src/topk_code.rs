@@ -6,6 +6,7 @@ use crate::topk_buffer::{
     sort_and_trim, start, start_look,
 };
 use crate::topk_form::TopKForm;
+use crate::topk_trim::{BINS, trim};
 use engine_core::codegen::{Code, native};
 use engine_core::cubecl::ir::{
     Arithmetic, Builtin, Comparison, ElemType, FloatKind, Scope, UIntKind, Variable,
@@ -23,6 +24,8 @@ pub struct TopKCode<'f> {
     counter: Variable,
     /// The least rank of each group of threads, if the block looks at its first round.
     least: Option<Variable>,
+    /// The bins of a histogram, if the buffer is trimmed by one.
+    bins: Option<Variable>,
     /// The first word of the block's state in memory.
     state: Option<Variable>,
     /// The number of the flag that entries of this round raise; rounds alternate between two.
@@ -150,7 +153,7 @@ impl BlockFoldCode for TopKCode<'_> {
         });
     }
 
-    /// Sorts the buffer if an entry has arrived in this round and enough are there.
+    /// Trims the buffer if an entry has arrived in this round and enough are there.
     fn end_round(&mut self, scope: &mut Scope) {
         let code = &mut self.code_in(scope);
         let start = code.at(self.form.shape.n_words() as i64);
@@ -163,7 +166,7 @@ impl BlockFoldCode for TopKCode<'_> {
             let count = self.control(code, COUNT);
             let trigger = code.int(U32, self.form.trigger as i64);
             let is_enough = code.cmp(Comparison::GreaterEqual, count, trigger);
-            code.when(is_enough, |code| self.sort_and_trim(code));
+            code.when(is_enough, |code| self.trim(code));
         });
     }
 
@@ -201,8 +204,9 @@ impl<'f> TopKCode<'f> {
         let code = &mut Code::new(scope, memory.index, memory.device);
         let counter = code.shared_atomics(1);
         let least = memory.looks_first.then(|| code.shared_atomics(form.n_groups));
+        let bins = form.trims.then(|| code.shared_atomics(BINS));
         let state = memory.state.map(|state| code.scaled(state.number, form.state_words() as i64));
-        TopKCode { form, memory, counter, least, state, flag: None, bound: None }
+        TopKCode { form, memory, counter, least, bins, state, flag: None, bound: None }
     }
 
     fn code_in<'s>(&self, scope: &'s mut Scope) -> Code<'s> {
@@ -261,14 +265,28 @@ impl<'f> TopKCode<'f> {
         }
     }
 
+    /// Keeps the best entries, k or few more.
+    fn trim(&self, code: &mut Code) {
+        let Some(bins) = self.bins else { return self.sort_and_trim(code) };
+        let TopKForm { k, order, shape, trigger, .. } = *self.form;
+        self.load(code);
+        let (words, counter) = (native(self.memory.shared), native(self.counter));
+        trim::expand(code.scope, words, counter, native(bins), k, trigger, order, shape);
+    }
+
     /// Sorts the buffer and keeps the best k entries.
     fn sort_and_trim(&self, code: &mut Code) {
         let TopKForm { k, order, shape, .. } = *self.form;
+        self.load(code);
+        sort_and_trim::expand(code.scope, native(self.memory.shared), native(self.counter), k, order, shape);
+    }
+
+    /// Loads the entries of the state that the block starts from.
+    fn load(&self, code: &mut Code) {
+        let Some((states, first)) = self.resumed_state() else { return };
+        let TopKForm { k, shape, .. } = *self.form;
         let words = self.memory.shared;
-        if let Some((states, first)) = self.resumed_state() {
-            load::expand(code.scope, native(words), native(states), native(first), k, shape);
-        }
-        sort_and_trim::expand(code.scope, native(words), native(self.counter), k, order, shape);
+        load::expand(code.scope, native(words), native(states), native(first), k, shape);
     }
 
     /// Writes values and indices.

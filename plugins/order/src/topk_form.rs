@@ -2,6 +2,7 @@
 
 use crate::rank_words::Order;
 use crate::topk_buffer::N_CONTROLS;
+use crate::topk_trim::{self, BINS};
 use engine_core::device_model::DeviceModel;
 use engine_core::op::gpu::Shape;
 
@@ -9,7 +10,7 @@ use engine_core::op::gpu::Shape;
 const MOST_SELECTED: usize = 2560;
 /// The most of them in a row of any length. For more, a sort is faster in a row of fewer elements than `FEWEST_EACH` for each.
 const FEW_SELECTED: usize = 1024;
-const FEWEST_EACH: usize = 8;
+const FEWEST_EACH: usize = 4;
 
 /// Whether top-k is faster than a sort of n elements, and its smallest buffer fits in shared memory.
 pub fn can_select([k, n]: [usize; 2], order: Order, device: &DeviceModel) -> bool {
@@ -50,6 +51,8 @@ pub struct TopKForm {
     pub trigger: usize,
     /// Groups of threads whose least elements bound the k-th, for a look at the first round; 0 if all of it is offered.
     pub n_groups: usize,
+    /// Whether a full buffer is trimmed by histograms of its ranks. If not, it is sorted.
+    pub trims: bool,
 }
 
 /// The most threads of a block. Ranks of two words leave room for the entries of fewer threads.
@@ -59,6 +62,8 @@ const FEWEST_THREADS: usize = 32;
 /// Bytes that a thread reads as one vector, and its most elements.
 const VECTOR_BYTES: usize = 16;
 const MOST_NEIGHBOURS: usize = 4;
+/// Fewest selected elements that are worth histograms.
+const FEWEST_TRIMMED: usize = 256;
 /// New entries that are worth a sort.
 const NEWCOMERS: usize = 128;
 
@@ -79,7 +84,9 @@ impl TopKForm {
         let has_round = n_groups <= threads && n >= threads * width;
         let looks = !is_wide && has_round && fits_with(shape, n_groups, device);
         let n_groups = if looks { n_groups } else { 0 };
-        TopKForm { k, order, shape, width, is_side_by_side, trigger, n_groups }
+        let n_more = n_groups + BINS + topk_trim::n_words(threads);
+        let trims = k >= FEWEST_TRIMMED && fits_with(shape, n_more, device);
+        TopKForm { k, order, shape, width, is_side_by_side, trigger, n_groups, trims }
     }
 
     /// Words of an entry. They lie in planes: all first words, then all second words, and so on.

@@ -9,6 +9,7 @@ use crate::rank_words::Order;
 use crate::topk_buffer::N_CONTROLS;
 use crate::topk_code::TopKCode;
 use crate::topk_form::{TopKForm, can_select};
+use crate::topk_trim;
 use engine_core::cubecl::ir::Scope;
 use engine_core::device_model::DeviceModel;
 use engine_core::ir::DType;
@@ -49,7 +50,8 @@ impl BlockFold for TopKForm {
     }
 
     fn shared_words(&self) -> usize {
-        self.shape.n_words() + N_CONTROLS
+        let trim = if self.trims { topk_trim::n_words(self.shape.threads) } else { 0 };
+        self.shape.n_words() + N_CONTROLS + trim
     }
 
     fn state_words(&self) -> usize {
