@@ -238,9 +238,10 @@ fn is_absorbed(cpu: &[String], gpu: &[String]) -> bool {
 /// tensor cores as on the CPU, and a short base differs by the precision alone.
 fn stages_apart(on_tensor_cores: bool) -> Vec<&'static str> {
     let of_benches: &[&str] = match on_tensor_cores {
-        true => &["search.ron, search_l2", "search.ron, search_ip"],
+        true => &["large_selection.ron, nearest2048", "search.ron, search_l2", "search.ron, search_ip"],
         false => &[
             "causal.ron, attention",
+            "large_selection.ron, nearest2048",
             "search.ron, search_l2",
             "search.ron, search_bf16",
             "search.ron, search_ip",

@@ -40,6 +40,15 @@ fn a_search_goes_panel_by_panel() {
     expect_file!["golden/programs_panels.txt"].assert_eq(&text);
 }
 
+/// The state of a row is larger than its part of a panel would be, so each panel has whole rows. It has a sixteenth of them.
+#[test]
+fn a_large_selection_goes_by_panels_of_whole_rows() {
+    let text = explain(&["benches/ops/large_selection.ron", "--device", "cuda"]);
+    assert!(text.contains("variant: tuned on device (whole rows | in turn | overlapped)"), "{text}");
+    assert!(text.contains("16 times\n         matmul f32 256x128 @ 128x131072"), "{text}");
+    assert!(text.contains("workspace 134217728 B at"), "{text}");
+}
+
 /// Without recorded choices, the text names the variants and the workspace that is reserved.
 #[test]
 fn without_choices_the_device_has_to_tune() {

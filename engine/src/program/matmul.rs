@@ -135,7 +135,9 @@ pub fn of_variant<T: Tuner>(
             let call = MatmulCall::new(body, site.precision);
             on_units(site, MatmulCall { multiplier: Multiplier::MatrixUnits(block), ..call }, tuner)?
         }
-        Variant::Convolution | Variant::PanelsInTurn | Variant::PanelsOverlapped => None,
+        Variant::Convolution | Variant::PanelsInTurn | Variant::PanelsOfRows | Variant::PanelsOverlapped => {
+            None
+        }
     };
     Ok(program.map(|program| with_side_sums(site, program)))
 }

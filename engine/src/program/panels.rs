@@ -10,7 +10,7 @@ use super::matmul::{FEWEST_ON_CORES, matmul_step, with_side_sums};
 use super::site::Site;
 use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, KernelStep, MatmulStep, Place, Program, Step};
-use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelFold, ResultTile};
+use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelCut, PanelFold, ResultTile};
 use crate::fusion::{MatmulBody, RowsBody};
 use crate::plan::ALIGNMENT;
 use std::sync::Arc;
@@ -46,13 +46,16 @@ pub fn program<T: Tuner>(
     let on_cores = tiles(site, n_flops).into_iter().map(Variant::TensorCores);
     let overlaps = n_bytes >= TRIED_PANELS * PANEL_BYTES;
     let overlapped = overlaps.then_some(Variant::PanelsOverlapped);
-    let variants: Vec<Variant> =
-        [Variant::PanelsInTurn].into_iter().chain(overlapped).chain(on_cores.clone()).collect();
+    let of_rows = KernelSpec::panel_fold(site.kernel, body, rows, &site.device, PanelCut::WholeRows).is_ok();
+    let of_rows = of_rows.then_some(Variant::PanelsOfRows);
+    let in_order = of_rows.into_iter().chain([Variant::PanelsInTurn]).chain(overlapped);
+    let variants: Vec<Variant> = in_order.chain(on_cores.clone()).collect();
     if variants.len() == 1 {
         return Ok(in_turn);
     }
-    // A kernel on tensor cores has no first part, so all of the panels are timed beside it.
-    let is_whole = on_cores.len() > 0;
+    // The first panels of whole rows are another part of the product, and a kernel on tensor cores has no first part. So
+    // whole programs are timed beside them.
+    let is_whole = of_rows.is_some() || on_cores.len() > 0;
     let mut tried = |variant: Variant| match variant {
         Variant::TensorCores(tile) => Ok(on_tensor_cores(site, tile)),
         _ if is_whole => of_variant(site, (body, rows), variant, usize::MAX, tuner),
@@ -62,7 +65,9 @@ pub fn program<T: Tuner>(
     let variant = variants[fastest.unwrap_or(0)];
     let program = match variant {
         Variant::TensorCores(tile) => on_tensor_cores(site, tile),
-        Variant::PanelsOverlapped => of_variant(site, (body, rows), variant, usize::MAX, tuner)?,
+        Variant::PanelsOverlapped | Variant::PanelsOfRows => {
+            of_variant(site, (body, rows), variant, usize::MAX, tuner)?
+        }
         _ => None,
     };
     let chosen = Chosen { variant, variants, is_tuned: fastest.is_some() };
@@ -90,15 +95,16 @@ pub fn on_tensor_cores(site: &Site, tile: ResultTile) -> Option<Program> {
 fn key(site: &Site, body: &MatmulBody, variants: &[Variant]) -> TuneKey {
     let call = MatmulCall::new(body, site.precision);
     let operands: Vec<String> = site.kernel.operands.iter().map(|operand| operand.ty.to_string()).collect();
-    let on_cores = variants.iter().filter(|variant| matches!(variant, Variant::TensorCores(_)));
-    let on_cores: Vec<String> = on_cores.map(|variant| format!("\n{variant}")).collect();
+    let is_special = |variant: &&Variant| matches!(variant, Variant::TensorCores(_) | Variant::PanelsOfRows);
+    let special: Vec<String> =
+        variants.iter().filter(is_special).map(|variant| format!("\n{variant}")).collect();
     TuneKey {
         subject: format!("panels of {}", call.shape()),
         details: format!(
             "panels {call}\n{}\n{}{}",
             operands.join(", "),
             site.kernel.body_text(),
-            on_cores.concat()
+            special.concat()
         ),
     }
 }
@@ -117,7 +123,11 @@ fn of_variant<T: Tuner>(
     tuner: &T,
 ) -> Result<Option<Program>, Refusal<T::Error>> {
     let n_places = n_places(variant);
-    let fold = KernelSpec::panel_fold(site.kernel, body, rows, &site.device, PANEL_BYTES / n_places)?;
+    let cut = match variant {
+        Variant::PanelsOfRows => PanelCut::WholeRows,
+        _ => PanelCut::Bytes(PANEL_BYTES / n_places),
+    };
+    let fold = KernelSpec::panel_fold(site.kernel, body, rows, &site.device, cut)?;
     let mut shapes: Vec<([usize; 2], Product)> = vec![];
     let kernel = Arc::new(fold.step.clone().on(site.device));
     let mut panels = Panels { body, fold: &fold, kernel, n_places, program: Program::default() };

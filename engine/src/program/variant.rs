@@ -48,6 +48,8 @@ pub enum Variant {
     TensorCores(ResultTile),
     /// Panels of a product, each folded before the next one is multiplied.
     PanelsInTurn,
+    /// Panels of whole rows, each folded before the next one is multiplied.
+    PanelsOfRows,
     /// Panels of which one is folded while the next one is multiplied.
     PanelsOverlapped,
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Variant {
             Variant::MatrixUnits(block) => write!(f, "matrix units {block}"),
             Variant::TensorCores(tile) => write!(f, "tensor cores {tile}"),
             Variant::PanelsInTurn => f.write_str("in turn"),
+            Variant::PanelsOfRows => f.write_str("whole rows"),
             Variant::PanelsOverlapped => f.write_str("overlapped"),
         }
     }

@@ -15,6 +15,7 @@ use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::by_column::by_column;
 use crate::codegen::schedule::extreme_fold::extreme_fold;
 use crate::codegen::schedule::matmul_point::ProductForm;
+use crate::codegen::schedule::panel::{Panel, PanelCut, panels};
 use crate::codegen::schedule::row_fold::{AnyFold, Filter, RowBlock, columns_of_piece, pieces, round};
 use crate::device_model::DeviceModel;
 use crate::fusion::{Class, Domain, FusedBody, FusedOp, Kernel, MatmulBody, Reg, RowConsumer, RowsBody};
@@ -47,17 +48,6 @@ pub struct MatmulFold {
     scalars: Vec<usize>,
 }
 
-/// A part of a product: rows of one matrix and columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Panel {
-    /// The matrix.
-    pub batch: usize,
-    /// The first row and the number of rows.
-    pub rows: [usize; 2],
-    /// The first column and the number of columns.
-    pub columns: [usize; 2],
-}
-
 /// The launches of a fold on a product that a library computes.
 #[derive(Clone, Debug)]
 pub struct PanelFold {
@@ -74,34 +64,8 @@ pub struct PanelFold {
     pub panel_bytes: usize,
 }
 
-/// Bytes of a panel. The panel and its factors fit in the L2 cache of a large GPU.
-pub const PANEL_BYTES: usize = 24 << 20;
-/// Rows of a panel. There are many, as each panel reads its columns of the right factor again.
-const PANEL_ROWS: usize = 2048;
-/// Panels have multiples of this many rows and columns, so that all start at aligned addresses.
-const ALIGNED: usize = 64;
-
 /// The most groups of neighbours that the filter reads per thread.
 const MOST_FILTER_GROUPS: usize = 12;
-
-/// The panels of a product, given its numbers of matrices, rows and columns.
-fn panels([batch, m, n]: [usize; 3], n_elements: usize) -> Vec<Panel> {
-    let even = |extent: usize, most: usize| {
-        extent.div_ceil(extent.div_ceil(most.max(ALIGNED)).max(1)).next_multiple_of(ALIGNED)
-    };
-    let n_rows = even(m, PANEL_ROWS.min(n_elements / ALIGNED));
-    let n_columns = even(n, n_elements / n_rows.min(m).max(1));
-    let mut panels = vec![];
-    for batch in 0..batch {
-        for row in (0..m).step_by(n_rows) {
-            for column in (0..n).step_by(n_columns) {
-                let rows = [row, n_rows.min(m - row)];
-                panels.push(Panel { batch, rows, columns: [column, n_columns.min(n - column)] });
-            }
-        }
-    }
-    panels
-}
 
 /// The launches of a fold without a library, without side sums.
 ///
@@ -135,25 +99,29 @@ pub fn launches(
 }
 
 impl KernelSpec {
-    /// The fold of a matmul whose product a library computes in panels of about `bytes` bytes, without side sums.
+    /// The fold of a matmul whose product a library computes in panels, without side sums.
     ///
     /// # Errors
-    /// If the fold has no kernel on the device.
+    /// If the fold has no kernel on the device, or does not need whole rows.
     pub fn panel_fold(
         kernel: &Kernel,
         body: &MatmulBody,
         rows: &RowsBody,
         device: &DeviceModel,
-        bytes: usize,
+        cut: PanelCut,
     ) -> Result<PanelFold, CodegenError> {
         let fold = Fold::new(kernel, body, rows, device)?;
         let dtype = body.dtype.accumulator();
-        let panels = panels([body.batch, body.m, body.n], bytes / dtype.size());
+        let extents = cut.extents([body.m, body.n], dtype.size(), fold.fold.state_words());
+        let panels = panels([body.batch, body.m, body.n], extents.ok_or(CodegenError::Fold)?);
         let Some(&Panel { rows: [_, most_rows], columns: [_, most_columns], .. }) = panels.first() else {
             return Err(CodegenError::Fold);
         };
         let n_rows = body.batch * body.m;
-        let [n_pieces, _] = pieces(most_rows, most_columns, round(&*fold.fold));
+        let [n_pieces, _] = match cut {
+            PanelCut::Bytes(_) => pieces(most_rows, most_columns, round(&*fold.fold)),
+            PanelCut::WholeRows => [1, most_columns],
+        };
         let keeps_state = n_pieces > 1 || most_columns < body.n;
         let n_filter_groups =
             most_columns.div_ceil(n_pieces).div_ceil(fold.fold.threads() * fold.fold.neighbours());

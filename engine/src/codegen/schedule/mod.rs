@@ -14,6 +14,7 @@ pub mod matmul_blocked;
 pub mod matmul_fold;
 pub mod matmul_point;
 pub mod matmul_sliced;
+pub mod panel;
 mod panel_product;
 pub mod radix_sort;
 pub mod row;
