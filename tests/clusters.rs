@@ -38,6 +38,7 @@ impl Case {
 
     /// Only the lower labels of each second head have rows.
     fn label(&self, head: usize, row: usize) -> usize {
+        let row = row % 1000;
         (row * row * 13 + head) % self.labels.div_ceil(2 - head % 2)
     }
 
@@ -53,7 +54,7 @@ impl Case {
                 nodes: {{
                     "x": "reshape(cast(arange(stop=H * N * D) * 7919 % 23, dtype=f32), shape=[H, N, D])",
                     "w": "reshape(cast(arange(stop=H * N) * 31 % 4, dtype=f32), shape=[H, N])",
-                    "i": "reshape(arange(stop=N), shape=[1, N])",
+                    "i": "reshape(arange(stop=N), shape=[1, N]) % 1000",
                     "h": "reshape(arange(stop=H), shape=[H, 1])",
                     "most": "(K + 1 - h % 2) / (2 - h % 2)",
                     "label": "(i * i * 13 + h) % most",
@@ -123,7 +124,10 @@ impl Case {
             let name =
                 format!("{rule}, weights {is_weighted}, on {}, fused {}", device.0.info().name, device.1);
             let of = run(&text, device).unwrap();
-            assert_eq!(of("counts"), counts, "{name}");
+            // A report has the first elements of a large value.
+            let counted = of("counts");
+            assert!(counted.len() >= counts.len().min(1024), "{name}");
+            assert_eq!(counted, counts[..counted.len()], "{name}");
             for (at, (found, expected)) in of("means").iter().zip(&means).enumerate() {
                 let is_near = (found - expected).abs() <= 4e-7 * expected.abs();
                 assert!(is_near, "{name}, at {at}: {found} for {expected}");
@@ -141,6 +145,14 @@ fn means_by_label_are_those_of_loops_on_every_device() {
                 Case { heads, rows, width, labels }.check(rule, is_weighted);
             }
         }
+    }
+}
+
+/// Blocks count in shared memory: all elements of the result, or those of one head.
+#[test]
+fn many_rows_of_few_labels_are_counted() {
+    for [heads, rows, labels] in [[1, 70_000, 9], [4, 65_537, 520]] {
+        Case { heads, rows, width: 1, labels }.check("keep", false);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::fusion::{Kernel, Reg, ScatterBody};
 use crate::ir::DType;
 use cubecl_core::ir::{Builtin, Comparison, Variable};
 
-/// The most elements of the result.
+/// The most elements that a block adds to.
 const MOST_ELEMENTS: usize = 2048;
 /// The fewest updates, and the fewest for each element.
 const FEWEST_UPDATES: usize = 1 << 16;
@@ -32,6 +32,9 @@ pub struct ScatterShared {
     /// Indices, and elements behind the indexed axis.
     indices: usize,
     after: usize,
+    /// Parts of the result that blocks add to on their own: its leading axes if all of it is too large, or else one.
+    n_groups: usize,
+    /// Elements and updates of a group.
     n_elements: usize,
     n_updates: usize,
 }
@@ -40,7 +43,10 @@ pub struct ScatterShared {
 pub fn launch(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Option<KernelSpec> {
     let [batch, before, indexed, indices, after] = body.extents;
     let dtype = kernel.operands[body.result].ty.dtype;
-    let (n_elements, n_updates) = (batch * before * indexed * after, batch * before * indices * after);
+    let (leads, of_lead) = (batch * before, indexed * after);
+    let n_groups = if leads * of_lead <= MOST_ELEMENTS { 1 } else { leads };
+    let (n_elements, n_updates) =
+        (leads * of_lead / n_groups.max(1), leads * indices * after / n_groups.max(1));
     let is_sum = is_in_any_order(body, dtype, device) && matches!(dtype, DType::I32 | DType::U32);
     let is_crowded = n_elements <= MOST_ELEMENTS && n_updates >= FEWEST_UPDATES.max(FEWEST_EACH * n_elements);
     if !is_sum || !is_crowded || body.updates.has_checks() {
@@ -54,6 +60,7 @@ pub fn launch(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Optio
         dtype,
         indices,
         after,
+        n_groups,
         n_elements,
         n_updates,
     };
@@ -67,12 +74,12 @@ impl Schedule for ScatterShared {
         "scatter_shared"
     }
 
-    fn blocks(&self, _: &KernelSpec, n_points: usize) -> usize {
-        n_points.div_ceil(THREADS * EACH)
+    fn blocks(&self, _: &KernelSpec, _: usize) -> usize {
+        self.n_groups * self.blocks_of_group()
     }
 
     fn n_points(&self, _: &KernelSpec) -> usize {
-        self.n_updates
+        self.n_groups * self.n_updates
     }
 
     /// Its body has no assertions.
@@ -90,20 +97,33 @@ impl Schedule for ScatterShared {
             code.atomic_store(place, zero);
         });
         code.sync();
-        let first = code.scaled(block, (THREADS * EACH) as i64);
+        let n_blocks = self.blocks_of_group();
+        let (group, part) = (code.divided(block, n_blocks), code.modulo(block, n_blocks));
+        let of_group = code.scaled(group, self.n_updates as i64);
+        let of_part = code.scaled(part, (THREADS * EACH) as i64);
+        let first = code.add_at(of_group, of_part);
         let start = code.add_at(first, unit);
-        let end = code.at_offset(first, THREADS * EACH);
-        let is_last = code.less(kernel.points(), end);
-        let end = code.select(is_last, kernel.points(), end);
+        let (end, last) = (code.at_offset(first, THREADS * EACH), code.at_offset(of_group, self.n_updates));
+        let is_last = code.less(last, end);
+        let end = code.select(is_last, last, end);
         let mut result = Ok(());
+        // A GPU may launch more blocks.
+        let n_groups = code.at(self.n_groups as i64);
+        let is_group = code.less(group, n_groups);
+        let end = code.select(is_group, end, start);
         code.range(start, end, THREADS as i64, |code, point| result = self.add(code, &body, sums, point));
         code.sync();
-        self.add_sums(code, &body, sums, unit);
+        let first = code.scaled(group, self.n_elements as i64);
+        self.add_sums(code, &body, sums, [unit, first]);
         result
     }
 }
 
 impl ScatterShared {
+    fn blocks_of_group(&self) -> usize {
+        self.n_updates.div_ceil(THREADS * EACH).max(1)
+    }
+
     /// Adds an update in shared memory.
     fn add(
         &self,
@@ -118,10 +138,15 @@ impl ScatterShared {
         let mut result = Ok(());
         code.when(is_inside, |code| {
             result = registers_at_point(code, body, point, registers).map(|registers| {
-                let lead = code.divided(row, self.indices);
-                let first = code.scaled(lead, self.index.extent as i64);
                 let index = code.cast(code.index, index);
-                let row = code.add_at(first, index);
+                let row = match self.n_groups {
+                    1 => {
+                        let lead = code.divided(row, self.indices);
+                        let first = code.scaled(lead, self.index.extent as i64);
+                        code.add_at(first, index)
+                    }
+                    _ => index,
+                };
                 let start = code.scaled(row, self.after as i64);
                 let element = code.add_at(start, column);
                 let update = code.cast(U32, computed(&registers, self.update));
@@ -132,8 +157,8 @@ impl ScatterShared {
         result
     }
 
-    /// Adds the sums of a block to the result.
-    fn add_sums(&self, code: &mut Code, body: &BodyCode, sums: Variable, unit: Variable) {
+    /// Adds the sums of a block to the result, from element `first` on.
+    fn add_sums(&self, code: &mut Code, body: &BodyCode, sums: Variable, [unit, first]: [Variable; 2]) {
         let end = code.at(self.n_elements as i64);
         code.range(unit, end, THREADS as i64, |code, element| {
             let place = code.place(sums, element);
@@ -144,6 +169,7 @@ impl ScatterShared {
                 let sum = code.cast(code.device.register(self.dtype), sum);
                 let buffers = body.shared;
                 buffers.unless_failed(code, |code| {
+                    let element = code.add_at(first, element);
                     let place = buffers.place(code, self.result, element);
                     code.atomic_add(place, sum);
                 });
