@@ -52,8 +52,9 @@ const LAUNCH_BOUND_ELEMENTS: usize = 1 << 16;
 /// 142 reductions of its gradients (2026-11-27).
 const SHORT_ELEMENTS: usize = 1 << 21;
 
-/// A matrix of shorter rows is small, and its reduction reads it from cache. Not measured.
-const FOLDED_ROW: usize = 256;
+/// A matrix of shorter rows is small, and its reduction reads it from cache. The index of the smallest of 128 columns takes two
+/// Zen 3 cores as long either way (2026-11-28); an H200 need not store them.
+const FOLDED_ROW: usize = 128;
 
 /// A GPU does some 20 operations in the time that a byte takes from memory. The bound is lower, since a transcendental takes
 /// longer than the 8 operations that it counts. Not measured by itself; docs/decisions/073-maps-again-and-long-columns.md has
