@@ -2,7 +2,7 @@
 
 use super::coarse;
 use super::filter::{Filter, expect_filter};
-use super::first_pass::{FirstPass, block_width};
+use super::first_pass::FirstPass;
 use super::metric::Metric;
 use crate::ragged::{Compacted, cap, capacity, limits};
 use engine_core::ir::{Attrs, Builder, DType, Dim, E, Literal, Requirement, Type, Value};
@@ -78,6 +78,10 @@ const LARGEST: usize = 1 << 24;
 const FEW_PAIRS: usize = 256;
 /// The fewest rows of a block, where pairs of queries and blocks have to be counted in `i32`.
 const NARROWEST: usize = 16;
+/// Rows of a block.
+const WIDTHS: [usize; 3] = [NARROWEST, 32, 64];
+/// Bytes that the bound of a block moves: it is stored, read and compared, and the result counted.
+const BOUND_BYTES: usize = 10;
 
 fn types(inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
     let [queries, base, radius] = [&inputs[0], &inputs[1], &inputs[2]];
@@ -135,7 +139,7 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let limit = checked_limit(b, call.inputs[2], metric, Type::new(dtype, &[m]));
     let range =
         Range { metric, is_root, queries, base, limit, filter: Filter::split(b, &call.inputs[3..]).0 };
-    let (hits, width) = range.hits(b, call);
+    let (hits, width) = range.hits(b, call, cap);
     let pairs = Pairs::new(b, hits, width, cap);
     let values = range.values(b, &pairs);
     let found = range.found(b, &pairs, values, cap);
@@ -178,9 +182,9 @@ struct Range {
 }
 
 impl Range {
-    /// Whether each block may hold a row within, `bool[m, blocks]`, and the rows of a block. A few are all compared. Where the device would store a
-    /// product to reduce its columns by blocks, each row is a block.
-    fn hits(&self, b: &mut Builder, call: &Lowering) -> (Value, usize) {
+    /// Whether each block may hold a row within, `bool[m, blocks]`, and the rows of a block. A few are all compared. Where the
+    /// device would store a product to reduce its columns by blocks, each row is a block.
+    fn hits(&self, b: &mut Builder, call: &Lowering, cap: usize) -> (Value, usize) {
         let [m, n] = [self.queries, self.base].map(|x| b.extents(x)[0]);
         if m * n.div_ceil(NARROWEST) <= FEW_PAIRS {
             let all = Type::new(DType::Bool, &[m, n.div_ceil(NARROWEST)]);
@@ -188,7 +192,7 @@ impl Range {
         }
         let first = FirstPass::new(b, call, self.metric, [self.queries, self.base]);
         let folds = first.folds_columns(b);
-        let width = if folds || m * n >= i32::MAX as usize { block_width(n) } else { 1 };
+        let width = if folds || m * n >= i32::MAX as usize { self.width(b, cap) } else { 1 };
         let least = match width {
             1 => first.scores(b, first.factors[0], self.filter),
             _ => self.minima(b, &first, width),
@@ -210,6 +214,14 @@ impl Range {
             hits = b.map(&[hits, least], |v| v[0] & v[1].lt(f64::INFINITY));
         }
         (hits, width)
+    }
+
+    /// The rows of a block for which bounds of all blocks and the rows of all pairs move the fewest bytes.
+    fn width(&self, b: &Builder, cap: usize) -> usize {
+        let [m, n] = [self.queries, self.base].map(|x| b.extents(x)[0]);
+        let row_bytes = b.extents(self.base)[1] * b.dtype(self.base).size();
+        let bytes = |width: usize| m * n / width * BOUND_BYTES + room_for_pairs(cap) * width * row_bytes;
+        WIDTHS.into_iter().min_by_key(|&width| bytes(width)).unwrap_or(NARROWEST)
     }
 
     /// The least score of each block. The last one may have fewer rows.
