@@ -35,6 +35,30 @@ fn values(report: &Report) -> [f64; 4] {
     ["w", "average", "n", "mean"].map(|name| report.outputs[name].values.to_f64()[0])
 }
 
+/// A stage is measured on the state that the stages before it write, not on zeros.
+#[test]
+fn a_stage_is_measured_on_written_state() {
+    let text = r#"(
+        params: {
+            "x": (type: "f32[4]", state: true), "n": (type: "i32[]", state: true), "y": (type: "f32[4]", state: true),
+        },
+        nodes: {"drawn": "x * 0.0 + 3.0", "next": "n + 1", "sum": "x + y"},
+        stages: {
+            "draw": Run(state: {"x": "drawn"}),
+            "count": Run(steps: 2, state: {"n": "next"}),
+            "use": Run(outputs: ["sum"]),
+            "later": Run(state: {"y": "drawn"}),
+        },
+    )"#;
+    let mut session = offline::session(text, present::cpu(1), Options::default());
+    let effort = engine::runtime::session::Effort { warmup: 1, steps: 2, at_once: 1, profiled: 0 };
+    let measured = session.measure(Some("use"), effort).unwrap();
+    assert_eq!(measured.iter().map(|stage| &*stage.name).collect::<Vec<_>>(), ["use"]);
+    let state = session.parameters().unwrap();
+    let first = ["x", "n", "y"].map(|name| state[name].to_f64()[0]);
+    assert_eq!(first, [3.0, 2.0, 0.0]);
+}
+
 #[test]
 fn evaluations_read_the_state_of_training() {
     for accumulate in [1, 2] {

@@ -43,8 +43,9 @@ pub struct Effort {
 }
 
 impl Session {
-    /// Measures the stages that take steps (training, evaluation, search, `Run`, tokens of `Generate`), or the one of that name. Parameters and state
-    /// change as in a run; nothing is saved.
+    /// Measures the stages that take steps (training, evaluation, search, `Run`, tokens of `Generate`), or the one of that name.
+    /// Parameters and state change as in a run; nothing is saved. `Run` stages before that one which write state run first, so
+    /// that it finds drawn rows and not zeros.
     ///
     /// ```
     #[doc = include_str!("examples/fit.md")]
@@ -60,12 +61,29 @@ impl Session {
     /// As for running these stages.
     pub fn measure(&mut self, only: Option<&str>, effort: Effort) -> Result<Vec<StageMeasure>, SessionError> {
         let pipeline = Arc::clone(&self.pipeline);
-        let wanted = pipeline.stages.iter().filter(|stage| only.is_none_or(|name| *stage.name == *name));
+        let is_wanted = |stage: &Stage| only.is_none_or(|name| *stage.name == *name);
+        let last = pipeline.stages.iter().rposition(is_wanted);
         let mut measured = vec![];
-        for stage in wanted {
-            measured.extend(self.measure_stage(stage, effort)?);
+        for stage in &pipeline.stages[..last.map_or(0, |last| last + 1)] {
+            match is_wanted(stage) {
+                true => measured.extend(self.measure_stage(stage, effort)?),
+                false => self.run_before_others(stage)?,
+            }
         }
         Ok(measured)
+    }
+
+    fn run_before_others(&mut self, stage: &Stage) -> Result<(), SessionError> {
+        let planner = Arc::clone(&self.planner);
+        let runnable = runnable(stage, planner.registry())?;
+        let n_steps = runnable.steps_before_others();
+        if n_steps == 0 {
+            return Ok(());
+        }
+        let Some(mut steps) = runnable.steps(self, &stage.name)? else { return Ok(()) };
+        (0..n_steps)
+            .try_for_each(|step| steps.run(step, 1))
+            .map_err(|source| SessionError::Run { stage: stage.name.clone(), source })
     }
 
     fn measure_stage(&mut self, stage: &Stage, effort: Effort) -> Result<Option<StageMeasure>, SessionError> {

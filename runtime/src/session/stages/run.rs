@@ -73,6 +73,10 @@ impl Runnable for RunStage {
     fn steps(&self, session: &mut Session, name: &Symbol) -> Result<Option<Box<dyn Steps>>, SessionError> {
         Ok(Some(Box::new(session.prepare_running(name, self)?.0)))
     }
+
+    fn steps_before_others(&self) -> u64 {
+        if self.state.is_empty() { 0 } else { self.steps as u64 }
+    }
 }
 
 /// A `Run` stage on its way. Its steps are numbered on from trip to trip.

@@ -64,6 +64,11 @@ pub trait Runnable: StageKind {
         Ok(None)
     }
 
+    /// The steps that are taken before a later stage is measured, which may read what they write.
+    fn steps_before_others(&self) -> u64 {
+        0
+    }
+
     /// Prepares the stage as a part of the `Repeat` that runs. A training takes `steps` steps in a trip; by default, those to
     /// the end of an epoch.
     ///
