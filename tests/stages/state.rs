@@ -42,10 +42,10 @@ fn a_stage_is_measured_on_written_state() {
         params: {
             "x": (type: "f32[4]", state: true), "n": (type: "i32[]", state: true), "y": (type: "f32[4]", state: true),
         },
-        nodes: {"drawn": "x * 0.0 + 3.0", "next": "n + 1", "sum": "x + y"},
+        nodes: {"drawn": "x * 0.0 + 3.0", "next": "n + 1", "is_last": "next >= 2", "sum": "x + y"},
         stages: {
             "draw": Run(state: {"x": "drawn"}),
-            "count": Run(steps: 2, state: {"n": "next"}),
+            "count": Run(steps: 9, until: "is_last", state: {"n": "next"}),
             "use": Run(outputs: ["sum"]),
             "later": Run(state: {"y": "drawn"}),
         },

@@ -61,29 +61,18 @@ impl Session {
     /// As for running these stages.
     pub fn measure(&mut self, only: Option<&str>, effort: Effort) -> Result<Vec<StageMeasure>, SessionError> {
         let pipeline = Arc::clone(&self.pipeline);
+        let planner = Arc::clone(&self.planner);
         let is_wanted = |stage: &Stage| only.is_none_or(|name| *stage.name == *name);
         let last = pipeline.stages.iter().rposition(is_wanted);
         let mut measured = vec![];
         for stage in &pipeline.stages[..last.map_or(0, |last| last + 1)] {
-            match is_wanted(stage) {
-                true => measured.extend(self.measure_stage(stage, effort)?),
-                false => self.run_before_others(stage)?,
+            if is_wanted(stage) {
+                measured.extend(self.measure_stage(stage, effort)?);
+            } else if runnable(stage, planner.registry())?.runs_before_measures() {
+                self.run_stage(&stage.name, &mut |_| {})?;
             }
         }
         Ok(measured)
-    }
-
-    fn run_before_others(&mut self, stage: &Stage) -> Result<(), SessionError> {
-        let planner = Arc::clone(&self.planner);
-        let runnable = runnable(stage, planner.registry())?;
-        let n_steps = runnable.steps_before_others();
-        if n_steps == 0 {
-            return Ok(());
-        }
-        let Some(mut steps) = runnable.steps(self, &stage.name)? else { return Ok(()) };
-        (0..n_steps)
-            .try_for_each(|step| steps.run(step, 1))
-            .map_err(|source| SessionError::Run { stage: stage.name.clone(), source })
     }
 
     fn measure_stage(&mut self, stage: &Stage, effort: Effort) -> Result<Option<StageMeasure>, SessionError> {

@@ -74,8 +74,8 @@ impl Runnable for RunStage {
         Ok(Some(Box::new(session.prepare_running(name, self)?.0)))
     }
 
-    fn steps_before_others(&self) -> u64 {
-        if self.state.is_empty() { 0 } else { self.steps as u64 }
+    fn runs_before_measures(&self) -> bool {
+        !self.state.is_empty()
     }
 }
 

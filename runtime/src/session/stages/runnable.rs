@@ -64,9 +64,9 @@ pub trait Runnable: StageKind {
         Ok(None)
     }
 
-    /// The steps that are taken before a later stage is measured, which may read what they write.
-    fn steps_before_others(&self) -> u64 {
-        0
+    /// Whether the stage runs before a later one is measured, which may read the state that it writes.
+    fn runs_before_measures(&self) -> bool {
+        false
     }
 
     /// Prepares the stage as a part of the `Repeat` that runs. A training takes `steps` steps in a trip; by default, those to
