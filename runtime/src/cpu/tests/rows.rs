@@ -108,9 +108,9 @@ fn a_product_with_other_users_or_short_rows_is_stored() {
         check_given(&graph, 1e-5, &[]);
         kernels(&graph).len() == 2
     };
-    assert!(!stored(256, false));
-    assert!(stored(255, false));
-    assert!(stored(256, true));
+    assert!(!stored(128, false));
+    assert!(stored(127, false));
+    assert!(stored(128, true));
 }
 
 #[test]
