@@ -1,6 +1,7 @@
 //! Runs of the shipped graphs.
 
 use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs a shipped graph on the CPU with reduced settings, and returns the outcome and the report.
 #[track_caller]
@@ -100,19 +101,49 @@ const ONE_BLOCK: [&str; 5] =
 const FEW_AXES: [&str; 3] =
     ["dims.D=16", "data.images.dim=16", "nodes.main=\"principal_axes(base, count=5)\""];
 
+const SHORT_GPT: [&str; 7] = [
+    "dims.T=32",
+    "dims.L=1",
+    "dims.H=2",
+    "dims.D=64",
+    "train.max_steps=3",
+    "train.batch=2",
+    "write.length=4",
+];
+
+/// Runs a graph on the CPU and on a GPU, and compares the numbers of their reports.
+fn check_on_devices(gpu: Option<&str>, name: &str, less: &[&str]) {
+    let (ended, expected) = run_graph(name, less);
+    assert!(!ended.errors.contains("warning"), "{name}: {}", ended.errors);
+    assert!(!numbers(&expected).is_empty(), "{name}: {expected}");
+    if let Some(device) = gpu {
+        let (ended, found) = run_graph_on(device, name, less);
+        assert!(!ended.errors.contains("warning"), "{name}: {}", ended.errors);
+        check_near(&format!("{name} on {device}"), &expected, &found);
+    }
+}
+
+/// The files of the folder `graphs`, by name.
+fn shipped_graphs() -> Vec<String> {
+    let files = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/graphs")).unwrap();
+    let mut names: Vec<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 /// Settings are reduced; other tests check the results of longer runs. A new graph must be added to the list.
 #[test]
 fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
-    let digits = ["data.digits.n_train=512", "data.digits.n_test=100"];
-    let few_digits = [digits[0], digits[1], "train.epochs=5"];
+    let digits = ["data.digits.n_train=256", "data.digits.n_test=60"];
+    let few_digits = [digits[0], digits[1], "train.epochs=3"];
     let clothes = ["data.clothes.n_train=64", "data.clothes.n_test=20"];
-    let steps = ["whole.max_steps=20", "full.max_steps=120", "dims.N=120", "full.batch=16"];
+    let steps = ["whole.max_steps=12", "full.max_steps=40", "dims.N=40", "full.batch=16"];
     let phases = [&digits[..], &steps[..]].concat();
     let graphs: [(&str, &[&str]); 31] = [
         ("categorical_ebm.ron", &[]),
         ("classifier_bn.ron", &few_digits),
         ("embedding.ron", &digits),
-        ("gpt.ron", &["train.max_steps=3", "train.batch=2", "test.batch=8", "dims.L=1", "write.length=4"]),
+        ("gpt.ron", &SHORT_GPT),
         ("gpt_sample.ron", &["write.steps=3"]),
         ("gru.ron", &["dims.T=8", "dims.H=32", "train.max_steps=20", "train.batch=16"]),
         ("gumbel.ron", &digits),
@@ -125,7 +156,10 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
         ("kmeans.ron", &["dims.N=300", "dims.K=8", "data.digits.n_train=300", "data.digits.n_test=10"]),
         ("lloyd.ron", &["dims.N=600"]),
         ("mnist.ron", &digits),
-        ("mnist_cnn.ron", &[digits[0], digits[1], "train.max_steps=3", "train.batch=16", "test.batch=50"]),
+        (
+            "mnist_cnn.ron",
+            &[digits[0], "data.digits.n_test=20", "train.max_steps=2", "train.batch=8", "test.batch=20"],
+        ),
         ("mnist_decomposed.ron", &digits),
         ("navigator.ron", &["data.queries.n_train=512", "data.queries.n_test=64"]),
         ("ops_sweep.ron", &[]),
@@ -145,21 +179,14 @@ fn every_shipped_graph_gives_the_same_numbers_on_every_device() {
         ("tiny_gpt.ron", &ONE_BLOCK),
     ];
     let gpu = emulated();
-    for (name, less) in graphs {
-        let (ended, expected) = run_graph(name, less);
-        assert!(!ended.errors.contains("warning"), "{name}: {}", ended.errors);
-        assert!(!numbers(&expected).is_empty(), "{name}: {expected}");
-        if let Some(device) = gpu {
-            let (ended, found) = run_graph_on(device, name, less);
-            assert!(!ended.errors.contains("warning"), "{name}: {}", ended.errors);
-            check_near(&format!("{name} on {device}"), &expected, &found);
+    let next = AtomicUsize::new(0);
+    let take = || {
+        while let Some((name, less)) = graphs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            check_on_devices(gpu, name, less);
         }
-    }
-    let shipped = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/graphs")).unwrap();
-    let mut shipped: Vec<String> =
-        shipped.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-    shipped.sort();
-    assert_eq!(shipped, graphs.map(|(name, _)| name));
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(take)));
+    assert_eq!(shipped_graphs(), graphs.map(|(name, _)| name));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn the_least_gpu_runs_every_type_that_it_has() {
 /// One in so many examples and types is run.
 fn sample() -> usize {
     // Prime to the number of types, so that neighbouring examples are run in different ones.
-    if std::env::var("ENGINE_TYPES").is_ok_and(|which| which == "all") { 1 } else { 7 }
+    if std::env::var("ENGINE_TYPES").is_ok_and(|which| which == "all") { 1 } else { 17 }
 }
 
 /// The number of graphs that ran, and of those refused for a valid reason.
