@@ -64,5 +64,12 @@ fn data_sources_know_the_core_and_the_runtime_alone() {
 fn the_runtime_knows_no_op_family_and_no_source() {
     let ours: Vec<String> =
         dependencies()["engine-runtime"].iter().filter(|name| name.starts_with("engine")).cloned().collect();
+    assert_eq!(ours, ["engine-core", "engine-numerics"]);
+}
+
+#[test]
+fn the_numerics_know_the_core_alone() {
+    let ours: Vec<String> =
+        dependencies()["engine-numerics"].iter().filter(|name| name.starts_with("engine")).cloned().collect();
     assert_eq!(ours, ["engine-core"]);
 }

@@ -2,10 +2,10 @@
 //! small classifier, and the slice kernels. `cargo run --release -p engine-runtime --example cpu_kernels`
 
 use engine_core::ir::{Binary, Unary};
-use engine_runtime::cpu::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
-use engine_runtime::cpu::loops::philox::philox_u32;
-use engine_runtime::cpu::loops::reduce::{Fold, argmax, fold, fold_rows};
-use engine_runtime::cpu::loops::{Operand, Prefetch, binary, mul_add, unary};
+use engine_numerics::gemm::{Matrix, Scratch, TileMut, Tiles, gemm_tile};
+use engine_numerics::loops::philox::philox_u32;
+use engine_numerics::loops::reduce::Fold;
+use engine_numerics::loops::{Operand, Prefetch, argmax, binary, fold, fold_rows, mul_add, unary};
 use engine_runtime::cpu::pool::Pool;
 use std::hint::black_box;
 use std::time::Instant;

@@ -21,8 +21,9 @@ mod fuzz;
 #[cfg(any(feature = "cuda", feature = "wgpu"))]
 pub mod gpu;
 pub mod panics;
-pub mod philox;
 pub mod plan_runner;
 mod sampling;
 
 pub mod cpu;
+
+pub use engine_numerics::philox;

@@ -22,7 +22,7 @@ pub struct Function {
     pub n_lines: usize,
 }
 
-const FOLDERS: &[&str] = &["engine", "examples", "onnx", "plugins", "runtime", "src", "tests"];
+const FOLDERS: &[&str] = &["engine", "examples", "numerics", "onnx", "plugins", "runtime", "src", "tests"];
 
 /// All Rust sources of the project, by path.
 pub fn sources() -> Vec<Source> {

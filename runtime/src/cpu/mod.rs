@@ -3,30 +3,21 @@
 //! Results never depend on the number of threads: work is cut by shape, and the order of each sum depends on shapes
 //! alone. The modules, each of which uses those before it:
 //!
-//! - `match_type`: matches that bind a type.
-//! - `simd`: vectors, instruction sets, prefetching.
-//! - `math`: functions of floats.
-//! - [`loops`]: loops over slices, the instructions of the interpreter.
-//! - [`gemm`]: matrix products.
+//! - [`engine_numerics`]: loops over slices, functions of floats, matrix products.
 //! - [`pool`] and `memory`: threads and buffers.
 //! - `interp`: kernel bodies compiled to programs, and programs run over blocks.
 //! - `bounds` and `sharing`: the memory that a kernel reaches.
 //! - `launch`: kernels compiled, one file for each kind.
 //! - `executable`: the launches of a plan.
 
-pub mod gemm;
-pub mod loops;
 pub mod pool;
 
 mod bounds;
 mod executable;
 mod interp;
 mod launch;
-mod match_type;
-mod math;
 mod memory;
 mod sharing;
-mod simd;
 
 #[cfg(test)]
 mod tests;

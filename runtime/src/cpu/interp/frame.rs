@@ -1,6 +1,5 @@
 //! Runs programs over blocks of points: each instruction is one loop over the block.
 
-use super::super::loops::{Prefetch, Source, affine, pair};
 use super::check::{AssertionRecord, Check};
 use super::generate::{Words, coordinates};
 use super::load::{copied, load};
@@ -12,6 +11,7 @@ use super::store::{row_of, store};
 use super::view::{Buffer, View, copy, literal_bits, slice_mut, with_size, with_type};
 use super::worker::Worker;
 use engine_core::ir::{DType, Literal, Monoid, Scalar};
+use engine_numerics::loops::{Prefetch, Source, affine, pair};
 
 /// The data that all workers of a launch share.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! Coordinates and random words.
 
-use super::super::loops::philox::{philox_f32, philox_u32};
 use super::address::Address;
 use super::flat::Stretch;
 use super::span::Span;
 use super::view::{View, slice_mut, with_type};
 use engine_core::ir::DType;
+use engine_numerics::loops::philox::{philox_f32, philox_u32};
 
 /// Writes the coordinates of the points of a span.
 ///

@@ -3,10 +3,10 @@
 //! A pass is the part of a program between two reductions. If a row's block stays in scratch, a pass keeps its values for
 //! the later ones. Longer rows are walked once for each pass, and each pass recomputes the values that it needs.
 
-use super::super::loops::Arithmetic;
 use super::address::Address;
 use engine_core::fusion::Reg;
 use engine_core::ir::{DType, Literal, Monoid, NodeId, Requirement, Scalar, Unary};
+use engine_numerics::loops::Arithmetic;
 
 /// How a value of a row reaches the points of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

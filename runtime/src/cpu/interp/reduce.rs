@@ -1,14 +1,14 @@
 //! Reductions along rows, and the row values that come from them.
 
-use super::super::loops::Prefetch;
-use super::super::loops::reduce::{Fold, Foldable, argmax, argmin, combine, fold_rows, fold_with_prefetch};
-use super::super::math::is_nan;
 use super::program::{Dest, Op, Pass};
 use super::span::Span;
 use super::view::{View, slice_mut, with_type};
 use super::worker::Worker;
 use engine_core::fusion::Reg;
 use engine_core::ir::{DType, Monoid};
+use engine_numerics::loops::reduce::{Fold, Foldable, combine};
+use engine_numerics::loops::{Number, Prefetch, argmax, argmin, fold_rows, fold_with_prefetch};
+use engine_numerics::math::is_nan;
 
 /// A reduction of a pass.
 struct Reduction {
@@ -115,12 +115,12 @@ impl BlockReduction {
     ///
     /// # Safety
     /// There must be accumulators for each row of the span.
-    pub unsafe fn run<T: Foldable>(self, block: &[T]) {
+    pub unsafe fn run<T: Number>(self, block: &[T]) {
         // SAFETY: the caller's.
         unsafe { if self.monoid.is_index() { self.find(block) } else { self.fold(block) } }
     }
 
-    unsafe fn fold<T: Foldable>(self, block: &[T]) {
+    unsafe fn fold<T: Number>(self, block: &[T]) {
         let (fold, Span { width, height, bundle, .. }) = (Fold::of(self.monoid), self.span);
         // SAFETY: the caller's.
         unsafe {
@@ -138,7 +138,7 @@ impl BlockReduction {
         }
     }
 
-    unsafe fn find<T: Foldable>(self, block: &[T]) {
+    unsafe fn find<T: Number>(self, block: &[T]) {
         let (fold, Span { width, height, along, bundle, .. }) = (Fold::of(self.monoid), self.span);
         let n_rows = if self.reduces_down { height / bundle * width } else { height };
         // SAFETY: the caller's.
@@ -165,7 +165,7 @@ impl BlockReduction {
 }
 
 /// Keeps the first of equal values, and the first NaN.
-fn take_better<T: Foldable>(fold: Fold, index: &mut i32, best: &mut T, found: i32, value: T) {
+fn take_better<T: Number>(fold: Fold, index: &mut i32, best: &mut T, found: i32, value: T) {
     let is_better = match fold {
         Fold::Max => value > *best,
         _ => value < *best,

@@ -1,8 +1,8 @@
 //! Scalar primitives and conversions of blocks.
 
-use super::super::loops::{self, CastTo, Element, Operand, Prefetch};
 use super::view::{View, copy, slice_mut, with_size, with_type};
 use engine_core::ir::{Binary, DType, Foreign, Scalar, Unary};
+use engine_numerics::loops::{self, CastTo, Number, Operand, Prefetch};
 use half::{bf16, f16};
 
 /// The most operands of a scalar primitive.
@@ -72,7 +72,7 @@ unsafe fn run_binary(op: Binary, dtype: DType, [a, b]: [View; 2], out: *mut u8, 
     }
 }
 
-unsafe fn mul_add<T: Element>([a, b, c]: [View; 3], out: *mut u8, len: usize) {
+unsafe fn mul_add<T: Number>([a, b, c]: [View; 3], out: *mut u8, len: usize) {
     // SAFETY: the caller's.
     unsafe {
         let out = slice_mut::<T>(out, len);

@@ -1,10 +1,10 @@
 //! Stores to operands.
 
-use super::super::loops::Operand;
 use super::address::Address;
 use super::flat::Stretch;
 use super::span::Span;
 use super::view::{Buffer, copy, slice_mut};
+use engine_numerics::loops::Operand;
 
 /// Writes the points of a span.
 ///

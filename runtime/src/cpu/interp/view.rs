@@ -1,7 +1,7 @@
 //! Memory of blocks and operands, typed at run time.
 
-use super::super::loops::Operand;
 use engine_core::ir::{DType, Literal};
+use engine_numerics::loops::Operand;
 use half::{bf16, f16};
 
 /// The memory of an operand.
@@ -73,7 +73,7 @@ impl View {
 /// Binds `$T` to the Rust type that a type is computed in. Half precision is computed in f32.
 macro_rules! with_type {
     ($dtype:expr, $T:ident => $body:expr) => {
-        $crate::cpu::match_type::match_type!(
+        engine_numerics::match_type!(
             $dtype, $T => $body,
             DType::Bool | DType::U8 => u8,
             DType::I8 => i8,
@@ -93,7 +93,7 @@ pub(crate) use with_type;
 /// Binds `$T` to the unsigned type of a size in bytes, to move elements of any type.
 macro_rules! with_size {
     ($size:expr, $T:ident => $body:expr) => {
-        $crate::cpu::match_type::match_type!($size, $T => $body, 1 => u8, 2 => u16, 4 => u32, _ => u64)
+        engine_numerics::match_type!($size, $T => $body, 1 => u8, 2 => u16, 4 => u32, _ => u64)
     };
 }
 pub(crate) use with_size;

@@ -5,7 +5,6 @@
 //! alone. Operands are read in place. Rows picked by an index are read through their addresses, and copied only if many
 //! queries share them.
 
-use super::super::gemm::{Matrix, Scratch, TileMut, gemm_tile, scores_of_row, weighted_sum};
 use super::super::interp::{ScratchSize, Sharing, plain_store};
 use super::super::pool::Pool;
 use super::body_run::{BodyRun, with_store};
@@ -15,7 +14,7 @@ use super::scratch::{AttentionScratch, AttentionSize, LaunchSize, MatrixSourceSi
 use crate::device::DeviceError;
 use engine_core::fusion::{AttentionBody, Source};
 use engine_core::ir::DType;
-use engine_core::op::simd::Float;
+use engine_numerics::gemm::{GemmFloat, Matrix, Scratch, TileMut, gemm_tile, scores_of_row, weighted_sum};
 use std::ops::Range;
 
 /// The bytes of L2 cache that the scores and weights of a block take.
@@ -141,7 +140,7 @@ impl AttentionLaunch {
         }
     }
 
-    unsafe fn run_block<T: Float>(
+    unsafe fn run_block<T: GemmFloat>(
         &self,
         mut reader: Reader,
         products: &mut Scratch<T>,
@@ -198,7 +197,7 @@ pub fn plain_target(plain: Option<usize>, call: Call, first: usize, scratch: &At
 ///
 /// # Safety
 /// Rows of the right operand must be as long as those of `out`, or, if it is transposed, as those of the left operand.
-unsafe fn multiply<T: Float>(
+unsafe fn multiply<T: GemmFloat>(
     products: &mut Scratch<T>,
     lhs: Matrix<T>,
     rhs: &Given<T>,

@@ -4,7 +4,6 @@
 //! A part is some queries of one matrix. It meets tile after tile of keys that its queries see. Sums over keys belong to the
 //! part. Sums over queries of several parts are added up in their order, so that results follow from the shape alone.
 
-use super::super::gemm::{Matrix, Scratch, TileMut, add_gemm_tile, gemm_tile};
 use super::super::interp::{ScratchSize, Sharing, plain_store, slice_mut};
 use super::super::pool::Pool;
 use super::body_run::BodyRun;
@@ -16,7 +15,7 @@ use crate::device::DeviceError;
 use engine_core::codegen::{VisibleKeys, visible_points};
 use engine_core::fusion::{AttentionGradientBody, PointProduct, PointSum, Reg, Source};
 use engine_core::ir::DType;
-use engine_core::op::simd::Float;
+use engine_numerics::gemm::{GemmFloat, Matrix, Scratch, TileMut, add_gemm_tile, gemm_tile};
 use std::ops::Range;
 
 /// The queries of a block.
@@ -194,7 +193,7 @@ struct Block<'a, T> {
 }
 
 impl AttentionGradientLaunch {
-    unsafe fn run_part<T: Float>(
+    unsafe fn run_part<T: GemmFloat>(
         &self,
         reader: &mut Reader,
         products: &mut Scratch<T>,
@@ -225,7 +224,7 @@ impl AttentionGradientLaunch {
     }
 
     /// Reads the matrices of a block of queries.
-    unsafe fn block<'a, T: Float>(
+    unsafe fn block<'a, T: GemmFloat>(
         &self,
         reader: &mut Reader<'_, 'a>,
         scratch: *mut u8,
@@ -267,7 +266,7 @@ impl AttentionGradientLaunch {
     }
 
     /// Computes the points of a tile, and adds their values to all sums.
-    unsafe fn run_tile<T: Float>(
+    unsafe fn run_tile<T: GemmFloat>(
         &self,
         reader: &mut Reader,
         products: &mut Scratch<T>,
@@ -315,7 +314,13 @@ impl AttentionGradientLaunch {
     }
 
     /// Adds up the sums over queries of all parts for some keys of a matrix, and finishes them.
-    unsafe fn finish<T: Float>(&self, reader: &mut Reader, sum: &SumRun, matrix: usize, keys: Range<usize>) {
+    unsafe fn finish<T: GemmFloat>(
+        &self,
+        reader: &mut Reader,
+        sum: &SumRun,
+        matrix: usize,
+        keys: Range<usize>,
+    ) {
         let range = keys.start * sum.width..keys.end * sum.width;
         let place = |part: usize| {
             let start = self.key_sums(reader.call, sum, matrix, part);

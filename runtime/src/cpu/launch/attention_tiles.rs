@@ -3,7 +3,6 @@
 //! A block of queries meets one tile of keys after the other. Tiles that none of its queries sees are skipped. The weighted
 //! sums of values are scaled down as the largest score of a row grows. Blocks and tiles follow from the shape alone.
 
-use super::super::gemm::{Matrix, Scratch, TileMut, add_gemm_tile, gemm_tile};
 use super::super::interp::{ScratchSize, Sharing, plain_store, slice_mut};
 use super::super::pool::Pool;
 use super::attention::plain_target;
@@ -18,6 +17,7 @@ use crate::device::DeviceError;
 use engine_core::codegen::OnlineSoftmax;
 use engine_core::fusion::{AttentionBody, Source};
 use engine_core::ir::DType;
+use engine_numerics::gemm::{Matrix, Scratch, TileMut, add_gemm_tile, gemm_tile};
 use std::ops::Range;
 
 /// The most queries of a block.

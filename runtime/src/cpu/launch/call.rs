@@ -3,8 +3,8 @@
 use super::super::interp::{AssertionRecord, Buffer, Frame, Program};
 use super::super::memory::Memory;
 use super::super::pool::Pool;
-use super::super::simd::subnormals::SubnormalsAreZero;
 use super::scratch::{LaunchSize, WorkerScratch};
+use engine_numerics::simd::subnormals::SubnormalsAreZero;
 
 /// A kernel, ready to run.
 pub trait KernelLaunch: Send {

@@ -1,13 +1,14 @@
 //! Reductions of blocks of columns: the tiles of a product are folded while they are in cache.
 
 use super::super::interp::{Buffer, Frame, Program, View, with_type};
-use super::super::loops::reduce::{Fold, Foldable, fold_blocks};
 use super::super::pool::Pool;
 use super::panels::{Panels, TakesTiles, folded};
 use super::product::Product;
 use super::scratch::WorkerScratch;
 use engine_core::fusion::{RowConsumer, RowsBody};
 use engine_core::ir::DType;
+use engine_numerics::loops::reduce::Fold;
+use engine_numerics::loops::{Number, fold_blocks};
 use std::ops::Range;
 
 /// The reduction of a matmul's blocks of columns, ready to run.
@@ -63,7 +64,7 @@ impl ColumnBlocks {
     }
 
     /// The fold of a block of equal values.
-    fn of_equals<T: Foldable>(&self, value: T) -> T {
+    fn of_equals<T: Number>(&self, value: T) -> T {
         let block = vec![value; self.width];
         let mut out = [value];
         fold_blocks(self.fold, &block, self.width, &mut out);

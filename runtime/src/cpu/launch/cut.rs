@@ -4,9 +4,9 @@
 //! number of groups. The groups of a few long rows are cut into parts.
 
 use super::super::interp::{Dest, Inst, Op, Program, Span, Spread, Superinstruction};
-use super::super::loops::has_affine_loop;
 use engine_core::fusion::{Class, Domain, FusedBody};
 use engine_core::ir::Scalar;
+use engine_numerics::loops::has_affine_loop;
 
 /// The longest rows that stay in scratch from pass to pass.
 const RESIDENT: usize = 16384;

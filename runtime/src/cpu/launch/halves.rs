@@ -3,7 +3,6 @@
 //! instruction multiplies pairs on some processors (AVX512-BF16); on others, registers are split. Operands of f16 are copied
 //! to `f32`.
 
-use super::super::gemm::Matrix;
 use super::super::interp::{Buffer, View, cast};
 use super::super::memory::Memory;
 use super::super::pool::Pool;
@@ -13,6 +12,7 @@ use crate::device::DeviceError;
 use engine_core::fusion::{MatmulBody, MatrixOperand, Side};
 use engine_core::ir::DType;
 use engine_core::op::simd::has_pairs;
+use engine_numerics::gemm::Matrix;
 
 /// The numbers that are converted at a time.
 const BLOCK: usize = 256;

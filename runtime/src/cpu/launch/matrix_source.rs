@@ -1,6 +1,5 @@
 //! Sources of matrices: read in place, picked row by row, or computed.
 
-use super::super::gemm::{Matrix, Rows};
 use super::super::interp::{Sharing, Worker};
 use super::body_run::{BodyRun, with_store};
 use super::call::Call;
@@ -8,7 +7,7 @@ use super::scratch::MatrixSourceScratch;
 use crate::device::DeviceError;
 use engine_core::fusion::{Source, Window};
 use engine_core::ir::DType;
-use engine_core::op::simd::Float;
+use engine_numerics::gemm::{GemmFloat, Matrix, Rows};
 use std::ops::Range;
 
 /// The address of absent accumulators or of an absent target.
@@ -81,7 +80,7 @@ impl MatrixSource {
     ///
     /// # Safety
     /// As for [`BodyRun::run`]. The result is valid until the next read into the same scratch.
-    pub unsafe fn read<'a, T: Float>(
+    pub unsafe fn read<'a, T: GemmFloat>(
         &self,
         reader: &mut Reader<'_, 'a>,
         matrix: usize,
@@ -99,7 +98,7 @@ impl MatrixSource {
                 }
                 MatrixSource::Computed(run) => {
                     reader.run(run, all_rows, NONE, target);
-                    dense(target, rows.len(), columns)
+                    dense(target, rows.count(), columns)
                 }
                 MatrixSource::Picked(window, run) => {
                     let indices = reader.scratch.indices.start();
@@ -156,7 +155,7 @@ impl Reader<'_, '_> {
         let stride = window.index.map_or(0, |(_, stride)| stride);
         let start = offset(window, first_point) + rows.start as i64 * window.strides[0];
         let largest = buffer.len as i64 - columns as i64;
-        let n = rows.len();
+        let n = rows.count();
         // SAFETY: the body has written as many indices.
         let indices = unsafe { std::slice::from_raw_parts(self.scratch.indices.start().cast::<i64>(), n) };
         for (j, (pointer, index)) in self.scratch.pointers.iter_mut().zip(indices).enumerate() {
@@ -201,13 +200,13 @@ pub unsafe fn dense<'a, T>(start: *mut u8, n_rows: usize, columns: usize) -> Mat
     Matrix::row_major(elements, n_rows, columns)
 }
 
-unsafe fn copied<'a, T: Float>(rows: Rows<T>, target: *mut u8, columns: usize) -> Matrix<'a, T> {
+unsafe fn copied<'a, T: GemmFloat>(rows: Rows<T>, target: *mut u8, columns: usize) -> Matrix<'a, T> {
     // SAFETY: the caller's: the target has room for all rows.
     unsafe {
-        for row in 0..rows.len() {
+        for row in 0..rows.count() {
             let to = target.cast::<T>().add(row * columns);
             std::ptr::copy_nonoverlapping(rows.row(row), to, columns);
         }
-        dense(target, rows.len(), columns)
+        dense(target, rows.count(), columns)
     }
 }

@@ -1,11 +1,9 @@
 //! The product of a matmul and its epilogue, tile by tile.
 
-use super::super::gemm::{Matrix, Offsets, Right, Scratch, TileMut, Tiles, gemm_tile, gemm_tile_of_pairs};
 use super::super::interp::{
     Buffer, Frame, Layout, Program, ScratchSize, Sharing, Span, Spread, View, Worker, compile, row_pitch,
     with_type,
 };
-use super::super::loops::reduce::{Fold, Foldable};
 use super::super::memory::Memory;
 use super::call::Call;
 use super::halves::Halves;
@@ -13,7 +11,11 @@ use super::scratch::{LaunchSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::fusion::{MatmulBody, MatrixOperand, Side};
 use engine_core::ir::DType;
-use engine_core::op::simd::Float;
+use engine_numerics::gemm::{
+    GemmFloat, Matrix, Offsets, Right, Scratch, TileMut, Tiles, gemm_tile, gemm_tile_of_pairs,
+};
+use engine_numerics::loops::Number;
+use engine_numerics::loops::reduce::Fold;
 use std::ops::Range;
 
 /// The points of a block of the epilogue.
@@ -120,7 +122,7 @@ impl Product {
         }
     }
 
-    unsafe fn multiply_floats<T: Float>(
+    unsafe fn multiply_floats<T: GemmFloat>(
         &self,
         gemm: Gemm<T>,
         scratch: &mut Scratch<T>,
@@ -140,7 +142,7 @@ impl Product {
     }
 
     /// Products of integers, which wrap.
-    unsafe fn multiply_integers<T: Foldable>(
+    unsafe fn multiply_integers<T: Number>(
         &self,
         buffers: &[Buffer],
         tile: Tile,

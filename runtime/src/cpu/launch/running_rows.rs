@@ -1,13 +1,13 @@
 //! Running values of rows: the largest score so far, and the sum of exponentials relative to it.
 
-use super::super::loops::reduce::{Fold, Foldable, combine, fold};
-use super::super::loops::{Prefetch, affine};
 use engine_core::codegen::Reference;
 use engine_core::ir::Unary;
-use engine_core::op::simd::Float;
+use engine_numerics::gemm::GemmFloat;
+use engine_numerics::loops::reduce::{Fold, combine};
+use engine_numerics::loops::{Number, Prefetch, affine, fold};
 
 /// A float whose exponentials are added up.
-pub trait Exponential: Float + Foldable {
+pub trait Exponential: GemmFloat + Number {
     /// `out[i] = exp(x[i] - shift)`
     fn exp_shifted(x: &[Self], shift: Self, out: &mut [Self]);
     /// The exponential of one number.

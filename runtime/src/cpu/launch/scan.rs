@@ -1,12 +1,13 @@
 //! Launches of scans.
 
 use super::super::interp::{Buffer, View, cast, with_type};
-use super::super::loops::reduce::{Fold, Foldable, combine};
 use super::super::pool::Pool;
 use super::call::{Call, KernelLaunch};
 use super::scratch::WorkerScratch;
 use engine_core::fusion::{Domain, Operand, ScanBody};
 use engine_core::ir::{DType, Monoid};
+use engine_numerics::loops::Number;
+use engine_numerics::loops::reduce::{Fold, Foldable, combine};
 use std::ops::Range;
 
 /// The elements after the scanned axis that one chunk takes.
@@ -55,7 +56,7 @@ impl KernelLaunch for ScanLaunch {
 /// A scanned type and the type of its running total. Floats are added up in `f64`, so that the rounding error of a total
 /// does not grow with the number of its terms.
 trait Scanned: Copy {
-    type Total: Foldable;
+    type Total: Number;
     fn wide(self) -> Self::Total;
     fn narrow(total: Self::Total) -> Self;
 }

@@ -5,7 +5,6 @@
 //! updates are computed a few rows at a time, only by the worker whose slab they fall into.
 
 use super::super::interp::{ScratchSize, Sharing, slice_mut, value_only, with_size, with_type};
-use super::super::loops::reduce::Foldable;
 use super::super::pool::Pool;
 use super::body_run::BodyRun;
 use super::call::{Call, KernelLaunch};
@@ -14,6 +13,7 @@ use super::scratch::{LaunchSize, MatrixSourceSize, WorkerScratch};
 use crate::device::DeviceError;
 use engine_core::fusion::{ScatterBody, Source, Window};
 use engine_core::ir::{Combine, DType};
+use engine_numerics::loops::reduce::Foldable;
 use half::{bf16, f16};
 use std::ops::Range;
 

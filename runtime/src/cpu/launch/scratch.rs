@@ -1,9 +1,9 @@
 //! The scratch of workers.
 
-use super::super::gemm::Scratch;
 use super::super::interp::{Buffer, ScratchSize, Worker};
 use super::super::memory::{Memory, sizes};
 use crate::device::DeviceError;
+use engine_numerics::gemm::Scratch;
 
 sizes! {
     /// The scratch that launches need of each worker.

@@ -1,11 +1,12 @@
 //! Sums of a matmul's operands along the contracted axis, such as a bias gradient beside a weight gradient.
 
-use super::super::gemm::Matrix;
 use super::super::interp::{Buffer, View, cast, slice_mut, with_type};
-use super::super::loops::reduce::{Fold, Foldable, combine, fold, fold_rows};
 use super::product::Product;
 use engine_core::fusion::{Side, SideSum};
 use engine_core::ir::DType;
+use engine_numerics::gemm::Matrix;
+use engine_numerics::loops::reduce::{Fold, Foldable, combine};
+use engine_numerics::loops::{Number, fold, fold_rows};
 
 /// The columns of a side sum that one chunk takes.
 const SIDE_COLUMNS: usize = 256;
@@ -54,7 +55,7 @@ pub unsafe fn run_chunk(product: &Product, buffers: &[Buffer], sum: SideSum, chu
 ///
 /// # Safety
 /// No worker may write the matrix meanwhile.
-unsafe fn sum_columns<T: Foldable>(matrix: Matrix<T>, out: &mut [T]) {
+unsafe fn sum_columns<T: Number>(matrix: Matrix<T>, out: &mut [T]) {
     let [n_rows, n_columns] = matrix.shape();
     out.fill(T::neutral(Fold::Sum));
     // SAFETY: neighbours in a row or in a column are a slice.

@@ -1,10 +1,10 @@
 //! Prefetching: while a block is computed, each loop requests a share of the next block.
 
-use super::super::super::loops::has_affine_loop;
 use super::super::address::Address;
 use super::super::program::{Dest, Fetch, Inst, Layout, Op, Program, Sharing, Superinstruction};
 use engine_core::fusion::{Access, Class, FusedBody};
 use engine_core::ir::{Binary, DType, Scalar, Unary};
+use engine_numerics::loops::has_affine_loop;
 
 /// Spreads the requests over the loops that can prefetch, so that memory is as busy in a row's first pass as in its last.
 /// Passes over rows that are not resident read their memory anew, so each requests its own.

@@ -1,9 +1,9 @@
 //! Superinstructions: chains of primitives that one loop computes.
 
-use super::super::super::loops::{Arithmetic, has_affine_loop};
 use super::super::program::{Arg, Dest, Inst, Layout, Op, Program, Spread, Superinstruction, Term};
 use engine_core::fusion::{Class, FusedBody, Reg};
 use engine_core::ir::{Binary, DType, Scalar, Unary};
+use engine_numerics::loops::{Arithmetic, has_affine_loop};
 use std::collections::HashMap;
 
 /// A superinstruction and the instructions that it replaces, besides the last of the chain.

@@ -1,14 +1,14 @@
 //! Reductions of slices, in an order that depends on the length alone: the same bits on every instruction set and
 //! with any number of threads.
 
-use super::super::match_type::match_type;
-use super::super::math::{is_nan, larger, smaller};
-use super::super::simd::operation::{Add, Max, Min, Mul, Operation};
-use super::super::simd::prefetch::{Prefetch, Requests};
 use super::elementwise::Element;
+use crate::match_type;
+use crate::math::{is_nan, larger, smaller};
+use crate::simd::operation::{Add, Max, Min, Mul, Operation};
+use crate::simd::prefetch::{Prefetch, Requests};
 use engine_core::ir::Monoid;
 use engine_core::op::simd::Lanes;
-use engine_core::op::simd::{Isa, Kernel, dispatch};
+use engine_core::op::simd::{Isa, Kernel};
 
 /// Binds `$C` to the type of a fold.
 macro_rules! with_fold {
@@ -55,51 +55,9 @@ pub trait Foldable: Element {
     fn fold_lanes<I: Isa, C: Combine>(rows: &[[Self; N_LANES]], requests: &mut Requests) -> [Self; N_LANES];
 }
 
-/// The fold of a slice: 64 interleaved lanes over blocks of 4096 elements, merged pairwise. So the error of a sum grows
-/// with the logarithm of the number of blocks. Fewer than 32 elements are folded in their order. An empty slice folds to
-/// the neutral element.
-pub fn fold<T: Foldable>(fold: Fold, x: &[T]) -> T {
-    fold_with_prefetch(fold, x, Prefetch::NOTHING)
-}
-
-/// As [`fold`]; a loop over floats requests the memory in `ahead`.
-pub fn fold_with_prefetch<T: Foldable>(fold: Fold, x: &[T], ahead: Prefetch) -> T {
-    dispatch(FoldSlice { fold, x, ahead })
-}
-
-/// Folds blocks of so many neighbours, a multiple of 16: `out[i] = fold(x[i·width..][..width])`.
-pub fn fold_blocks<T: Foldable>(fold: Fold, x: &[T], width: usize, out: &mut [T]) {
-    dispatch(FoldBlocks { fold, x, width, out });
-}
-
 /// `fold(a, b)` of two values.
 pub fn combine<T: Foldable>(fold: Fold, a: T, b: T) -> T {
     with_fold!(fold, C => C::combine(a, b))
-}
-
-/// The first index of the largest element; the first NaN if there is one. `None` for an empty slice.
-pub fn argmax<T: Foldable>(x: &[T]) -> Option<usize> {
-    dispatch(FirstIndex { value: fold(Fold::Max, x), x })
-}
-
-/// The first index of the smallest element; the first NaN if there is one. `None` for an empty slice.
-pub fn argmin<T: Foldable>(x: &[T]) -> Option<usize> {
-    dispatch(FirstIndex { value: fold(Fold::Min, x), x })
-}
-
-/// Folds rows into one row, in their order: `accumulator[j] = fold(accumulator[j], row[j])`. Row i is
-/// `rows[i·row_stride..][..accumulator.len()]`.
-///
-/// # Panics
-/// If the slice is too short for its rows.
-pub fn fold_rows<T: Foldable>(
-    fold: Fold,
-    rows: &[T],
-    n_rows: usize,
-    row_stride: usize,
-    accumulator: &mut [T],
-) {
-    dispatch(FoldRows { fold, rows, n_rows, row_stride, accumulator });
 }
 
 const N_LANES: usize = 64;
@@ -130,10 +88,11 @@ combine! {
     Min as Min: |a, b| smaller(a, b);
 }
 
-struct FoldSlice<'a, T> {
-    fold: Fold,
-    x: &'a [T],
-    ahead: Prefetch,
+/// `fold` as a loop of an instruction set.
+pub struct FoldSlice<'a, T> {
+    pub(super) fold: Fold,
+    pub(super) x: &'a [T],
+    pub(super) ahead: Prefetch,
 }
 impl<T: Foldable> Kernel for FoldSlice<'_, T> {
     type Output = T;
@@ -230,11 +189,12 @@ fn fold_vector_lanes<V: Lanes<Scalar: Foldable>, C: Combine>(
     lanes
 }
 
-struct FoldBlocks<'a, T> {
-    fold: Fold,
-    x: &'a [T],
-    width: usize,
-    out: &'a mut [T],
+/// `fold_blocks` as a loop of an instruction set.
+pub struct FoldBlocks<'a, T> {
+    pub(super) fold: Fold,
+    pub(super) x: &'a [T],
+    pub(super) width: usize,
+    pub(super) out: &'a mut [T],
 }
 impl<T: Foldable> Kernel for FoldBlocks<'_, T> {
     type Output = ();
@@ -270,9 +230,10 @@ impl<T: Foldable> FoldBlocks<'_, T> {
     }
 }
 
-struct FirstIndex<'a, T> {
-    value: T,
-    x: &'a [T],
+/// `argmax` or `argmin` as a loop of an instruction set.
+pub struct FirstIndex<'a, T> {
+    pub(super) value: T,
+    pub(super) x: &'a [T],
 }
 impl<T: Foldable> Kernel for FirstIndex<'_, T> {
     type Output = Option<usize>;
@@ -289,12 +250,13 @@ impl<T: Foldable> Kernel for FirstIndex<'_, T> {
     }
 }
 
-struct FoldRows<'a, T> {
-    fold: Fold,
-    rows: &'a [T],
-    n_rows: usize,
-    row_stride: usize,
-    accumulator: &'a mut [T],
+/// `fold_rows` as a loop of an instruction set.
+pub struct FoldRows<'a, T> {
+    pub(super) fold: Fold,
+    pub(super) rows: &'a [T],
+    pub(super) n_rows: usize,
+    pub(super) row_stride: usize,
+    pub(super) accumulator: &'a mut [T],
 }
 impl<T: Foldable> Kernel for FoldRows<'_, T> {
     type Output = ();
@@ -377,6 +339,7 @@ foldable! {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::loops::{argmax, argmin, fold, fold_rows};
     use engine_core::op::simd::{Level, dispatch_on};
 
     fn wave(len: usize) -> Vec<f32> {

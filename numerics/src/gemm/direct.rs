@@ -5,12 +5,12 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::simd::prefetch::{LINE, request};
 use super::matrix::{Matrix, TileMut};
 use super::pack::pack_strip;
 use super::scratch::{RUN, Scratch};
 use super::tiles::{MAX_ROWS, STRIP, WIDEST};
 use super::uneven::UnevenMatrix;
+use crate::simd::prefetch::{LINE, request};
 use engine_core::op::simd::Lanes;
 use engine_core::op::simd::{Float, Isa, Kernel};
 use std::ops::Range;
@@ -19,7 +19,7 @@ use std::ops::Range;
 const COLUMNS: usize = 256;
 
 /// A tile as a loop of an instruction set.
-pub(super) struct DirectKernel<'a, 'b, T> {
+pub struct DirectKernel<'a, 'b, T> {
     pub scratch: &'a mut Scratch<T>,
     pub a: Matrix<'a, T>,
     pub b: UnevenMatrix<'a, T>,

@@ -1,9 +1,9 @@
 //! A slow function of a scaled and shifted argument in one loop.
 
-use super::super::math::{self, chunks};
-use super::super::simd::prefetch::{CHUNK, Prefetch};
 use super::elementwise::undefined;
 use super::macros::{map, map_chunks, map_with_prefetch};
+use crate::math::{self, chunks};
+use crate::simd::prefetch::{CHUNK, Prefetch};
 use engine_core::ir::Unary;
 use engine_core::op::simd::Aligned;
 use engine_core::op::simd::{Isa, Kernel, dispatch};

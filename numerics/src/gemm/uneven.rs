@@ -1,8 +1,8 @@
 //! Matrices whose rows and columns are not evenly spaced, such as the windows of an image: implicit GEMM.
 
-use super::super::simd::prefetch::read_ahead;
 use super::matrix::Matrix;
 use super::tiles::{STRIP, WIDEST};
+use crate::simd::prefetch::read_ahead;
 use engine_core::fusion::{Axis, UnevenAxes};
 use engine_core::op::simd::Lanes;
 use std::ops::Range;

@@ -2,20 +2,32 @@
 //! matrix product costs more than the product.
 
 use engine_core::op::simd::Lanes;
-use engine_core::op::simd::{Float, Isa, Kernel, dispatch};
+use engine_core::op::simd::{Float, Isa, Kernel};
 
 /// Rows in memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Rows<T> {
-    /// `n` rows from `start` on, `stride` elements apart.
-    Strided { start: *const T, stride: isize, n: usize },
-    /// `n` rows at the addresses from `first` on.
-    Picked { first: *const *const T, n: usize },
+    /// Rows at an even distance.
+    Strided {
+        /// The first element of the first row.
+        start: *const T,
+        /// Elements from row to row.
+        stride: isize,
+        /// The number of rows.
+        n: usize,
+    },
+    /// Rows at addresses of their own.
+    Picked {
+        /// The address of the first row; those of the others follow.
+        first: *const *const T,
+        /// The number of rows.
+        n: usize,
+    },
 }
 
 impl<T> Rows<T> {
     /// The number of rows.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         match *self {
             Rows::Strided { n, .. } | Rows::Picked { n, .. } => n,
         }
@@ -35,33 +47,16 @@ impl<T> Rows<T> {
     }
 }
 
-/// `out[j] = Σ_d x[d] · rows[j][d]`
-///
-/// # Safety
-/// There must be as many rows as results, each as long as `x`, and no thread may write them meanwhile.
-pub unsafe fn scores_of_row<T: Float>(x: &[T], rows: Rows<T>, out: &mut [T]) {
-    assert_eq!(rows.len(), out.len());
-    dispatch(Scores { x, rows, out });
-}
-
-/// `out[w] = Σ_j weights[j] · rows[j][w]`
-///
-/// # Safety
-/// There must be as many rows as weights, each as long as `out`, and no thread may write them meanwhile.
-pub unsafe fn weighted_sum<T: Float>(weights: &[T], rows: Rows<T>, out: &mut [T]) {
-    assert_eq!(rows.len(), weights.len());
-    dispatch(Weighted { weights, rows, out });
-}
-
 /// Rows, or vectors of a row, that a loop reads together.
 const ABREAST: usize = 4;
 /// Widest vector, in elements, over all types and instruction sets.
 const WIDEST: usize = 16;
 
-struct Scores<'a, T> {
-    x: &'a [T],
-    rows: Rows<T>,
-    out: &'a mut [T],
+/// `scores_of_row` as a loop of an instruction set.
+pub struct Scores<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) rows: Rows<T>,
+    pub(super) out: &'a mut [T],
 }
 
 impl<T: Float> Kernel for Scores<'_, T> {
@@ -120,10 +115,11 @@ fn halved<T: Float>(lanes: &mut [T; WIDEST]) -> T {
     lanes[0]
 }
 
-struct Weighted<'a, T> {
-    weights: &'a [T],
-    rows: Rows<T>,
-    out: &'a mut [T],
+/// `weighted_sum` as a loop of an instruction set.
+pub struct Weighted<'a, T> {
+    pub(super) weights: &'a [T],
+    pub(super) rows: Rows<T>,
+    pub(super) out: &'a mut [T],
 }
 
 impl<T: Float> Kernel for Weighted<'_, T> {
@@ -177,6 +173,7 @@ impl<T: Float> Weighted<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gemm::{scores_of_row, weighted_sum};
 
     fn numbers(n: usize, salt: usize) -> Vec<f32> {
         (0..n).map(|i| ((i * 37 + salt * 11) % 23) as f32 - 11.0).collect()

@@ -13,6 +13,7 @@
 
 mod direct;
 mod few;
+mod float;
 mod kernel;
 mod matrix;
 mod pack;
@@ -25,9 +26,10 @@ mod uneven;
 #[cfg(test)]
 mod tests;
 
-pub use kernel::{add_gemm_tile, gemm_tile, gemm_tile_of_pairs};
+pub use float::{GemmFloat, add_gemm_tile, gemm_tile, scores_of_row, weighted_sum};
+pub use kernel::gemm_tile_of_pairs;
 pub use matrix::{Matrix, TileMut};
-pub(super) use row_products::{Rows, scores_of_row, weighted_sum};
+pub use row_products::Rows;
 pub use scratch::Scratch;
 pub use tiles::Tiles;
 pub use uneven::{Offsets, Right};

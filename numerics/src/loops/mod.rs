@@ -11,6 +11,7 @@ mod elementwise;
 mod float;
 mod integer;
 mod macros;
+mod number;
 mod pair;
 pub mod philox;
 pub mod reduce;
@@ -18,9 +19,12 @@ pub mod reduce;
 #[cfg(test)]
 mod tests;
 
-pub(super) use super::simd::operation::Arithmetic;
-pub use super::simd::prefetch::Prefetch;
-pub(super) use affine::{affine, has_affine_loop};
+pub use crate::simd::operation::Arithmetic;
+pub use crate::simd::prefetch::Prefetch;
+pub use affine::{affine, has_affine_loop};
 pub use cast::{CastTo, cast};
-pub use elementwise::{Element, Operand, binary, compare, mul_add, select, unary};
-pub(super) use pair::{Source, pair};
+pub use elementwise::{Element, Operand, select};
+pub use number::{
+    Number, argmax, argmin, binary, compare, fold, fold_blocks, fold_rows, fold_with_prefetch, mul_add, unary,
+};
+pub use pair::{Source, pair};

@@ -1,9 +1,9 @@
 //! The loops of floats.
 
-use super::super::math::{self, chunks};
-use super::super::simd::prefetch::{CHUNK, Prefetch};
 use super::elementwise::{Element, Operand, undefined};
 use super::macros::{map, map_chunks, map_with_prefetch, zip, zip_with_prefetch};
+use crate::math::{self, chunks};
+use crate::simd::prefetch::{CHUNK, Prefetch};
 use engine_core::ir::{Binary, Unary};
 use engine_core::op::simd::Aligned;
 use engine_core::op::simd::{Isa, Kernel, dispatch};

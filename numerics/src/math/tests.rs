@@ -1,12 +1,12 @@
 //! The functions against f64, within the errors that they state.
 
-use super::super::simd::prefetch::CHUNK;
 use super::arithmetic::rsqrt;
 use super::chunks;
 use super::exponential::{self, EXP_LIMITS, expm1, tanh};
 use super::logarithm::{self, log1p};
 use super::power::pow;
 use super::special::{TRIG_LIMIT, cos, erf, sin};
+use crate::simd::prefetch::CHUNK;
 use engine_core::op::simd::{Baseline, Isa, Kernel, Level, dispatch_on};
 
 /// A test for each function: its name, its f64 reference and its stated error.

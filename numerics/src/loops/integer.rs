@@ -1,8 +1,8 @@
 //! The loops of integers.
 
-use super::super::simd::prefetch::Prefetch;
 use super::elementwise::{Element, Operand, undefined};
 use super::macros::{map, zip};
+use crate::simd::prefetch::Prefetch;
 use engine_core::ir::{Binary, Unary};
 use engine_core::op::simd::Isa;
 

@@ -1,7 +1,7 @@
 //! Elementwise loops over slices.
 
-use super::super::simd::prefetch::Prefetch;
 use super::macros::{map, zip, zip_with_slice};
+use crate::simd::prefetch::Prefetch;
 use engine_core::ir::{Binary, Unary};
 use engine_core::op::simd::{Isa, Kernel, dispatch};
 
@@ -14,32 +14,6 @@ pub enum Operand<'a, T> {
     Scalar(T),
 }
 
-/// `out[i] = op(x[i])`; loops over f32 request the memory in `ahead`.
-///
-/// # Panics
-/// If the lengths differ, or if `op` does not take `T` to `T`, such as a transcendental function of an integer.
-pub fn unary<T: Element>(op: Unary, x: &[T], out: &mut [T], ahead: Prefetch) {
-    assert_eq!(x.len(), out.len());
-    dispatch(UnaryKernel { op, x, out, ahead });
-    T::finish_unary(op, x, out);
-}
-
-/// `out[i] = op(a[i], b[i])`; loops over f32 request the memory in `ahead`.
-///
-/// # Panics
-/// If the lengths differ, or if `op` does not take `T` to `T`, such as a bit operation on floats or a comparison.
-pub fn binary<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [T], ahead: Prefetch) {
-    dispatch(BinaryKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out, ahead });
-}
-
-/// `out[i] = op(a[i], b[i])` as 0 or 1; all comparisons but `Ne` are false where an argument is NaN.
-///
-/// # Panics
-/// If the lengths differ, or if `op` is not a comparison.
-pub fn compare<T: Element>(op: Binary, a: Operand<T>, b: Operand<T>, out: &mut [u8]) {
-    dispatch(CompareKernel { op, a: a.checked(out.len()), b: b.checked(out.len()), out });
-}
-
 /// `out[i] = if condition[i] != 0 { a[i] } else { b[i] }`.
 ///
 /// # Panics
@@ -49,17 +23,8 @@ pub fn select<T: Copy + 'static>(condition: &[u8], a: Operand<T>, b: Operand<T>,
     dispatch(SelectKernel { condition, a: a.checked(out.len()), b: b.checked(out.len()), out });
 }
 
-/// `out[i] = a[i]·b[i] + c[i]`, in one rounding on floats where the machine has the instruction.
-///
-/// # Panics
-/// If the lengths differ.
-pub fn mul_add<T: Element>(a: &[T], b: Operand<T>, c: Operand<T>, out: &mut [T]) {
-    assert_eq!(a.len(), out.len());
-    dispatch(MulAddKernel { a, b: b.checked(out.len()), c: c.checked(out.len()), out });
-}
-
 impl<T> Operand<'_, T> {
-    fn checked(self, len: usize) -> Self {
+    pub(super) fn checked(self, len: usize) -> Self {
         if let Operand::Slice(values) = &self {
             assert_eq!(values.len(), len);
         }
@@ -71,9 +36,9 @@ impl<T> Operand<'_, T> {
 pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
     /// Whether loops over the type are worth a version for each instruction set.
     const IS_HOT: bool = false;
-    /// The loops of [`unary`].
+    /// The loops of `unary`.
     fn unary_loops<I: Isa>(op: Unary, x: &[Self], out: &mut [Self], ahead: Prefetch);
-    /// The loops of [`binary`].
+    /// The loops of `binary`.
     fn binary_loops<I: Isa>(
         op: Binary,
         a: Operand<Self>,
@@ -83,15 +48,16 @@ pub trait Element: Copy + PartialOrd + Send + Sync + 'static {
     );
     /// `a·b + c` of one element.
     fn mul_add<I: Isa>(a: Self, b: Self, c: Self) -> Self;
-    /// Computes the few elements that the loops of [`unary`] do not cover.
+    /// Computes the few elements that the loops of `unary` do not cover.
     fn finish_unary(_op: Unary, _x: &[Self], _out: &mut [Self]) {}
 }
 
-struct UnaryKernel<'a, T> {
-    op: Unary,
-    x: &'a [T],
-    out: &'a mut [T],
-    ahead: Prefetch,
+/// `unary` as a loop of an instruction set.
+pub struct UnaryKernel<'a, T> {
+    pub(super) op: Unary,
+    pub(super) x: &'a [T],
+    pub(super) out: &'a mut [T],
+    pub(super) ahead: Prefetch,
 }
 impl<T: Element> Kernel for UnaryKernel<'_, T> {
     type Output = ();
@@ -102,12 +68,13 @@ impl<T: Element> Kernel for UnaryKernel<'_, T> {
     }
 }
 
-struct BinaryKernel<'a, T> {
-    op: Binary,
-    a: Operand<'a, T>,
-    b: Operand<'a, T>,
-    out: &'a mut [T],
-    ahead: Prefetch,
+/// `binary` as a loop of an instruction set.
+pub struct BinaryKernel<'a, T> {
+    pub(super) op: Binary,
+    pub(super) a: Operand<'a, T>,
+    pub(super) b: Operand<'a, T>,
+    pub(super) out: &'a mut [T],
+    pub(super) ahead: Prefetch,
 }
 impl<T: Element> Kernel for BinaryKernel<'_, T> {
     type Output = ();
@@ -118,11 +85,12 @@ impl<T: Element> Kernel for BinaryKernel<'_, T> {
     }
 }
 
-struct CompareKernel<'a, T> {
-    op: Binary,
-    a: Operand<'a, T>,
-    b: Operand<'a, T>,
-    out: &'a mut [u8],
+/// `compare` as a loop of an instruction set.
+pub struct CompareKernel<'a, T> {
+    pub(super) op: Binary,
+    pub(super) a: Operand<'a, T>,
+    pub(super) b: Operand<'a, T>,
+    pub(super) out: &'a mut [u8],
 }
 impl<T: Element> Kernel for CompareKernel<'_, T> {
     type Output = ();
@@ -158,11 +126,12 @@ impl<T: Copy + 'static> Kernel for SelectKernel<'_, T> {
     }
 }
 
-struct MulAddKernel<'a, T> {
-    a: &'a [T],
-    b: Operand<'a, T>,
-    c: Operand<'a, T>,
-    out: &'a mut [T],
+/// `mul_add` as a loop of an instruction set.
+pub struct MulAddKernel<'a, T> {
+    pub(super) a: &'a [T],
+    pub(super) b: Operand<'a, T>,
+    pub(super) c: Operand<'a, T>,
+    pub(super) out: &'a mut [T],
 }
 impl<T: Element> Kernel for MulAddKernel<'_, T> {
     type Output = ();

@@ -3,7 +3,6 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::direct::DirectKernel;
 use super::few::{Few, Order};
 use super::matrix::{Matrix, TileMut};
 use super::pack::{pack_rows, pack_strip};
@@ -12,28 +11,11 @@ use super::thin::{self, Thin};
 use super::tiles::MAX_ROWS;
 use super::uneven::Right;
 use engine_core::op::simd::Lanes;
-use engine_core::op::simd::{Float, Isa, Kernel, dispatch, dispatch_pairs};
+use engine_core::op::simd::{Float, Isa, Kernel, dispatch_pairs};
 use std::ops::Range;
 
 /// The bytes of a matrix that lies in memory rather than in a cache of one core.
 const FAR: usize = 1 << 20;
-
-/// `out = a · b`, on the calling thread.
-///
-/// Shapes: a `[m, k]`, b `[k, n]`, out `[m, n]`. With `k = 0` the product is 0.
-///
-/// # Panics
-/// If shapes differ.
-pub fn gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Right<T>, out: &mut TileMut<T>) {
-    expect_shapes(a, &b, out);
-    if a.n_columns == 0 {
-        (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(T::default()));
-    }
-    match b {
-        Right::Uneven(b) if b.windows.are_direct(out.n_rows) => dispatch(DirectKernel { scratch, a, b, out }),
-        _ => dispatch(TileKernel { scratch, a, b, out, is_added: false }),
-    }
-}
 
 /// `out = a · b` of pairs of bf16, which have the bits of `f32`: an element of A and one of B are neighbours along the
 /// contracted axis. Sums are `f32`. Shapes as for [`gemm_tile`].
@@ -49,23 +31,17 @@ pub fn gemm_tile_of_pairs(scratch: &mut Scratch<f32>, a: Matrix<f32>, b: Right<f
     dispatch_pairs(TileKernel { scratch, a, b, out, is_added: false });
 }
 
-/// `out += a · b`, on the calling thread; shapes as for [`gemm_tile`].
+/// Compares shapes: a `[m, k]`, b `[k, n]`, out `[m, n]`.
 ///
 /// # Panics
-/// If shapes differ.
-pub fn add_gemm_tile<T: Float>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Matrix<T>, out: &mut TileMut<T>) {
-    let b = b.into();
-    expect_shapes(a, &b, out);
-    dispatch(TileKernel { scratch, a, b, out, is_added: true });
-}
-
-fn expect_shapes<T: Float>(a: Matrix<T>, b: &Right<T>, out: &TileMut<T>) {
+/// If they differ.
+pub fn expect_shapes<T: Float>(a: Matrix<T>, b: &Right<T>, out: &TileMut<T>) {
     let [k, n] = b.shape();
     assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
 }
 
 /// A tile as a loop of an instruction set.
-pub(super) struct TileKernel<'a, 'b, T> {
+pub struct TileKernel<'a, 'b, T> {
     pub scratch: &'a mut Scratch<T>,
     pub a: Matrix<'a, T>,
     pub b: Right<'a, T>,

@@ -1,6 +1,7 @@
 //! Matches that bind a type.
 
 /// Matches a value, and binds `$T` to the type of the arm that fits.
+#[macro_export]
 macro_rules! match_type {
     ($value:expr, $T:ident => $body:expr, $($pattern:pat => $type:ty),* $(; $rest:pat => $other:expr)?) => {
         match $value {
@@ -12,4 +13,3 @@ macro_rules! match_type {
         }
     };
 }
-pub(super) use match_type;

@@ -7,13 +7,13 @@ use half::{bf16, f16};
 const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;
 
-fn of_unary<T: Element + Default>(op: Unary, x: &[T]) -> Vec<T> {
+fn of_unary<T: Number + Default>(op: Unary, x: &[T]) -> Vec<T> {
     let mut out = vec![T::default(); x.len()];
     unary(op, x, &mut out, Prefetch::NOTHING);
     out
 }
 
-fn of_binary<T: Element + Default>(op: Binary, a: &[T], b: &[T]) -> Vec<T> {
+fn of_binary<T: Number + Default>(op: Binary, a: &[T], b: &[T]) -> Vec<T> {
     let mut out = vec![T::default(); a.len()];
     binary(op, Operand::Slice(a), Operand::Slice(b), &mut out, Prefetch::NOTHING);
     out

@@ -72,6 +72,7 @@ pub fn read_ahead<T>(elements: &[T]) {
     }
 }
 
+/// Requests the cache line of an address.
 #[inline(always)]
 pub fn request(address: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -1,9 +1,9 @@
 //! exp and log of whole chunks.
 
-use super::super::simd::prefetch::CHUNK;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::F32x16;
 use super::{exponential, logarithm};
+use crate::simd::prefetch::CHUNK;
 use engine_core::op::simd::Isa;
 #[cfg(target_arch = "x86_64")]
 use engine_core::op::simd::Level;

@@ -1,9 +1,9 @@
 //! Two arithmetic operations of f32 in one loop, which halves the loads and stores of two loops. The result may overwrite
 //! an argument.
 
-use super::super::match_type::match_type;
-use super::super::simd::operation::{Add, Arithmetic, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
-use super::super::simd::prefetch::{CHUNK, Prefetch};
+use crate::match_type;
+use crate::simd::operation::{Add, Arithmetic, Div, DivInto, Max, Min, Mul, Operation, Sub, SubFrom};
+use crate::simd::prefetch::{CHUNK, Prefetch};
 use engine_core::op::simd::{Aligned, Lanes};
 use engine_core::op::simd::{Isa, Kernel, dispatch};
 
