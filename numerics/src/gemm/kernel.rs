@@ -18,7 +18,7 @@ use std::ops::Range;
 const FAR: usize = 1 << 20;
 
 /// `out = a · b` of pairs of bf16, which have the bits of `f32`: an element of A and one of B are neighbours along the
-/// contracted axis. Sums are `f32`. Shapes as for [`gemm_tile`].
+/// contracted axis. Sums are `f32`. Shapes as for `gemm_tile`.
 ///
 /// # Panics
 /// If shapes differ, B is uneven, or the machine has no registers for pairs.

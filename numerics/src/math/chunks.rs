@@ -27,8 +27,8 @@ macro_rules! chunk_functions {
     )* };
 }
 chunk_functions! {
-    /// [`exponential::exp`] of each value.
+    /// The exponential of each value.
     exp by exponential;
-    /// [`logarithm::log`] of each value.
+    /// The logarithm of each value.
     log by logarithm;
 }
