@@ -394,6 +394,14 @@ fn misuse_ends_in_an_error_that_names_the_requirement() {
             with_state(r#""near": "tree_insert(built.*, normal(shape=[30, D]), 40 + arange(stop=30))""#, go),
             "near.index_has_room",
         ),
+        (
+            with_state(
+                r#""near": "tree_insert(built.keys, built.ids, built.count - 100, built.kind, built.center,
+                    built.inner, built.radius, built.low, built.high, normal(shape=[3, D]), 40 + arange(stop=3))""#,
+                go,
+            ),
+            "near.index_has_room",
+        ),
     ];
     for (text, name) in cases {
         for device in devices() {
