@@ -1,6 +1,6 @@
 //! Ops in the types that they take, forward and backward: a GPU runs every case that the CPU runs.
 //!
-//! A sample of one in seven examples and types is run. `ENGINE_TYPES=all cargo test --test gpu types` runs all.
+//! A sample of one in 17 examples and types is run. `ENGINE_TYPES=all cargo test --test gpu types` runs all.
 
 use super::*;
 use engine::core::grad::differentiate;

@@ -1,12 +1,12 @@
 //! The entry points of products, and the floats whose products are compiled in this crate.
 
 use super::direct::DirectKernel;
-use super::kernel::{TileKernel, expect_shapes};
+use super::kernel::TileKernel;
 use super::matrix::{Matrix, TileMut};
 use super::row_products::{Rows, Scores, Weighted};
 use super::scratch::Scratch;
 use super::uneven::Right;
-use engine_core::op::simd::{Float, dispatch};
+use engine_core::op::simd::{Float, dispatch, dispatch_pairs};
 
 /// `out = a · b`, on the calling thread.
 ///
@@ -40,6 +40,29 @@ pub fn add_gemm_tile<T: GemmFloat>(
     let b = b.into();
     expect_shapes(a, &b, out);
     T::run_tile(TileKernel { scratch, a, b, out, is_added: true });
+}
+
+/// `out = a · b` of pairs of bf16, which have the bits of `f32`: an element of A and one of B are neighbours along the
+/// contracted axis. Sums are `f32`. Shapes as for [`gemm_tile`].
+///
+/// # Panics
+/// If shapes differ, B is uneven, or the machine has no registers for pairs.
+pub fn gemm_tile_of_pairs(scratch: &mut Scratch<f32>, a: Matrix<f32>, b: Right<f32>, out: &mut TileMut<f32>) {
+    expect_shapes(a, &b, out);
+    assert!(matches!(b, Right::Even(_)), "bug: uneven pairs");
+    if a.n_columns == 0 {
+        (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(0.0));
+    }
+    dispatch_pairs(TileKernel { scratch, a, b, out, is_added: false });
+}
+
+/// Compares shapes: a `[m, k]`, b `[k, n]`, out `[m, n]`.
+///
+/// # Panics
+/// If they differ.
+fn expect_shapes<T: Float>(a: Matrix<T>, b: &Right<T>, out: &TileMut<T>) {
+    let [k, n] = b.shape();
+    assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
 }
 
 /// `out[j] = Σ_d x[d] · rows[j][d]`

@@ -10,35 +10,11 @@ use super::scratch::{PANEL, RUN, Scratch};
 use super::thin::{self, Thin};
 use super::tiles::MAX_ROWS;
 use super::uneven::Right;
-use engine_core::op::simd::Lanes;
-use engine_core::op::simd::{Float, Isa, Kernel, dispatch_pairs};
+use engine_core::op::simd::{Float, Isa, Kernel, Lanes};
 use std::ops::Range;
 
 /// The bytes of a matrix that lies in memory rather than in a cache of one core.
 const FAR: usize = 1 << 20;
-
-/// `out = a · b` of pairs of bf16, which have the bits of `f32`: an element of A and one of B are neighbours along the
-/// contracted axis. Sums are `f32`. Shapes as for `gemm_tile`.
-///
-/// # Panics
-/// If shapes differ, B is uneven, or the machine has no registers for pairs.
-pub fn gemm_tile_of_pairs(scratch: &mut Scratch<f32>, a: Matrix<f32>, b: Right<f32>, out: &mut TileMut<f32>) {
-    expect_shapes(a, &b, out);
-    assert!(matches!(b, Right::Even(_)), "bug: uneven pairs");
-    if a.n_columns == 0 {
-        (0..out.n_rows).for_each(|row_idx| out.row(row_idx).fill(0.0));
-    }
-    dispatch_pairs(TileKernel { scratch, a, b, out, is_added: false });
-}
-
-/// Compares shapes: a `[m, k]`, b `[k, n]`, out `[m, n]`.
-///
-/// # Panics
-/// If they differ.
-pub fn expect_shapes<T: Float>(a: Matrix<T>, b: &Right<T>, out: &TileMut<T>) {
-    let [k, n] = b.shape();
-    assert_eq!((a.n_rows, n, a.n_columns), (out.n_rows, out.n_columns, k));
-}
 
 /// A tile as a loop of an instruction set.
 pub struct TileKernel<'a, 'b, T> {

@@ -26,8 +26,7 @@ mod uneven;
 #[cfg(test)]
 mod tests;
 
-pub use float::{GemmFloat, add_gemm_tile, gemm_tile, scores_of_row, weighted_sum};
-pub use kernel::gemm_tile_of_pairs;
+pub use float::{GemmFloat, add_gemm_tile, gemm_tile, gemm_tile_of_pairs, scores_of_row, weighted_sum};
 pub use matrix::{Matrix, TileMut};
 pub use row_products::Rows;
 pub use scratch::Scratch;
