@@ -444,6 +444,17 @@ def casts():
 
 op("cast", "torch.Tensor.to", None, *casts())
 
+same = dict(call="widen($0)", reference=lambda x: x * 1.0)
+op(
+    "widen",
+    "torch.Tensor.float",
+    None,
+    case("halves", grid(2, 3), types=["f16", "bf16"], results=["f32"], **same),
+    case("wide floats", grid(2, 3), types=["f32", "f64"], **same),
+    case("integers", ints(2, 3, low=-9), types=SIGNED, grad=False, **same),
+    case("zero-sized axis", grid(0, 3), types=["f16"], results=["f32"], **same),
+)
+
 
 def small_floats():
     numbers = torch.tensor([0.0, 0.3, -1.1, 3.3, 17.0, 18.0, 0.0017, 0.001, 300.0, 239.0, nan], dtype=torch.float32)

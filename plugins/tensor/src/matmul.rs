@@ -1,17 +1,29 @@
 //! Matmuls.
 
 use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
-use engine_core::op::{OpForm, TypeIssue, checked};
+use engine_core::op::{AttrSpec, OpForm, TypeIssue, checked};
 
 /// The matmul `[…, m, k] · […, k, n] -> […, m, n]`, with numpy's rules: leading axes broadcast, a vector is a row on
-/// the left and a column on the right. Small floats accumulate in f32.
+/// the left and a column on the right. Small floats accumulate in f32. With `wide` their sums are the result, and not rounded
+/// to the small type.
 pub fn matmul() -> OpForm {
     OpForm::new("matmul", "Multiplies matrices, or stacks of them.")
         .rounds_operands()
         .input("lhs", "[…, m, k] or [k]")
         .input("rhs", "[…, k, n] or [k]")
-        .types(|types, _| Ok(vec![product_type(&types[0], &types[1])?]))
-        .expand(|b, call| vec![product(b, call.inputs[0], call.inputs[1])])
+        .attr(AttrSpec::flag("wide", "whether products of halves are f32, and not rounded to halves", false))
+        .types(|types, attrs| {
+            let ty = product_type(&types[0], &types[1])?;
+            let dtype = if attrs.bool("wide") { ty.dtype.accumulator() } else { ty.dtype };
+            Ok(vec![ty.with_dtype(dtype)])
+        })
+        .expand(|b, call| {
+            let (lhs, rhs, contract) = factors(b, call.inputs[0], call.inputs[1]);
+            vec![match call.attrs.bool("wide") {
+                true => b.contract_wide(lhs, rhs, contract),
+                false => b.contract(lhs, rhs, contract),
+            }]
+        })
         .example(
             "two matrices",
             "matmul(a, b)",
@@ -23,6 +35,12 @@ pub fn matmul() -> OpForm {
             "matmul(a, b)",
             &[("f32[1, 2]", &[1., 2.]), ("f32[2, 2, 1]", &[1., 0., 0., 1.])],
             &[("f32[2, 1, 1]", &[1., 2.])],
+        )
+        .example(
+            "halves whose product is beyond their range",
+            "matmul(a, b, wide=true)",
+            &[("f16[1, 2]", &[400., 1.]), ("f16[2, 1]", &[400., 0.5])],
+            &[("f32[1, 1]", &[160000.5])],
         )
 }
 
@@ -65,11 +83,15 @@ pub fn product_type(lhs: &Type, rhs: &Type) -> Result<Type, TypeIssue> {
 
 /// A matmul, for operands that [`product_type`] admits.
 pub fn product(b: &mut Builder, lhs: Value, rhs: Value) -> Value {
+    let (lhs, rhs, contract) = factors(b, lhs, rhs);
+    b.contract(lhs, rhs, contract)
+}
+
+/// The factors with their leading axes broadcast, and the pairs of their axes.
+fn factors(b: &mut Builder, lhs: Value, rhs: Value) -> (Value, Value, Contract) {
     let (l, r) = checked(aligned(b.ty(lhs), b.ty(rhs)));
     let contract = contract(l.rank(), r.rank());
-    let lhs = b.broadcast_dims(lhs, &l.shape);
-    let rhs = b.broadcast_dims(rhs, &r.shape);
-    b.contract(lhs, rhs, contract)
+    (b.broadcast_dims(lhs, &l.shape), b.broadcast_dims(rhs, &r.shape), contract)
 }
 
 /// Operand types with leading axes broadcast, if both sides have them.

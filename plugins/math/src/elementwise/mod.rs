@@ -22,6 +22,7 @@ mod small_float;
 mod special;
 mod threshold;
 mod trigonometric;
+mod widen;
 
 use engine_core::op::OpForm;
 
@@ -85,7 +86,7 @@ fn of_analysis() -> [OpForm; 26] {
 }
 
 /// Rounding, conversion, logic and choice.
-fn others() -> [OpForm; 30] {
+fn others() -> [OpForm; 31] {
     [
         rounding::floor(),
         rounding::ceil(),
@@ -96,6 +97,7 @@ fn others() -> [OpForm; 30] {
         detach::detach(),
         full_like::full_like(),
         cast::cast(),
+        widen::widen(),
         small_float::small_float(),
         isnan::isnan(),
         isnan::isinf(),

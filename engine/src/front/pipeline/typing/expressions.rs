@@ -89,7 +89,8 @@ impl Typing<'_, '_> {
         }
         let args = [Spanned::new(x.span, operand)];
         let form = self.form(Spanned::new(span, unary_op_name(op)))?;
-        let results = self.apply(form, &args, (Attrs::default(), &[]), span, naming)?;
+        let attrs = form.fill_attrs(Attrs::default());
+        let results = self.apply(form, &args, (attrs, &[]), span, naming)?;
         Some(Operand::Value(results[naming.map_or(0, |naming| naming.port)]))
     }
 
@@ -110,7 +111,8 @@ impl Typing<'_, '_> {
         }
         let args = [Spanned::new(operands[0].span, left), Spanned::new(operands[1].span, right)];
         let form = self.form(Spanned::new(op.span, op_name(op.value)))?;
-        let results = self.apply(form, &args, (Attrs::default(), &[]), span, naming)?;
+        let attrs = form.fill_attrs(Attrs::default());
+        let results = self.apply(form, &args, (attrs, &[]), span, naming)?;
         Some(Operand::Value(results[naming.map_or(0, |naming| naming.port)]))
     }
 
