@@ -228,6 +228,22 @@ fn kmeans_costs_no_more_than_scikit_learn() {
     assert!(least <= 1.005 * SCIKIT_LEARN, "{costs:?}");
 }
 
+/// Squared distances of these rows are beyond the range of f16, and the squared limit of a step is below it.
+#[test]
+fn halves_are_grouped_by_distances_of_f32() {
+    for init in ["start_plus", "start_greedy", "start_parallel", "start_random"] {
+        let of_type = |dtype: &str| {
+            let rows = format!(r#"{}"halves": "cast(40.0 * x, dtype={dtype})","#, ROWS);
+            let text = grouped(1, &rows, &format!("kmeans(halves, k=12, init={init})"));
+            run(&text, (present::cpu(2), true)).unwrap()
+        };
+        let [halves, wide] = ["f16", "f32"].map(of_type);
+        assert_eq!(halves("is_done"), vec![1.0], "{init}");
+        let [cost, expected] = [halves("cost")[0], wide("cost")[0]];
+        assert!(cost.is_finite() && cost <= 1.5 * expected, "{init}: {cost} for {expected}");
+    }
+}
+
 /// The products of these rows are exact, so devices group them alike.
 #[test]
 fn rows_are_grouped_alike_on_every_device() {
@@ -448,15 +464,16 @@ fn means_that_follow_rows_become_the_mean_of_all() {
 /// Neither the scores of all pairs nor anything else of their number is a tensor in memory.
 #[test]
 fn scores_of_pairs_are_not_stored() {
-    let rows = |shape: &str| format!(r#""x": "uniform(shape={shape})","#);
-    for (shape, call) in [
-        ("[3000, 16]", "kmeans(x, k=512)"),
-        ("[3000, 16]", "kmeans(x, k=512, assign=assign_ip)"),
-        ("[3000, 16]", "kmeans(x, k=512, assign=assign_cosine)"),
-        ("[2, 1500, 16]", "kmeans_heads(x, k=512)"),
+    let rows = |shape: &str, dtype: &str| format!(r#""x": "cast(uniform(shape={shape}), dtype={dtype})","#);
+    for (shape, dtype, call) in [
+        ("[3000, 16]", "f32", "kmeans(x, k=512)"),
+        ("[3000, 16]", "f32", "kmeans(x, k=512, assign=assign_ip)"),
+        ("[3000, 16]", "bf16", "kmeans(x, k=512, assign=assign_cosine)"),
+        ("[2, 1500, 16]", "f32", "kmeans_heads(x, k=512)"),
+        ("[2, 1500, 16]", "f16", "kmeans_heads(x, k=512)"),
     ] {
         let program = Engine::new()
-            .read("kmeans.ron", &grouped(1, &rows(shape), call))
+            .read("kmeans.ron", &grouped(1, &rows(shape, dtype), call))
             .unwrap_or_else(|errors| panic!("{errors}"));
         let stage: &RunStage = program.pipeline.stages.iter().find_map(|stage| stage.get()).unwrap();
         let graph = stage::running(&program.pipeline, stage, &program.registry).unwrap();

@@ -293,9 +293,6 @@ pub fn can_fold(groups: &FusionGroups, id: usize, node: NodeId) -> Result<(), Re
     if !graph.cost.fold_pays(domain.row) {
         return Err("rows this short are faster to store and read from cache");
     }
-    if ty.dtype.accumulator() != ty.dtype {
-        return Err("rows of half precision are stored");
-    }
     if graph.state[node] || group.members.iter().any(|member| member.1 == Place::Fold) {
         return Err("a matmul has one row reduction, which writes no state");
     }
