@@ -22,6 +22,8 @@ pub(super) struct Difference {
     relative: f64,
     /// The largest violation of the tolerance: its factor, and its place.
     pub(super) beyond: Option<(f64, String)>,
+    /// The place of a violation where both devices are within the tolerance of the interpreter.
+    pub(super) both_right: Option<String>,
     /// Why the device does not run all of it.
     pub(super) unable: Option<String>,
 }
@@ -90,6 +92,7 @@ impl Difference {
         if self.n_lost > 0 {
             facts.push(format!("{} over- or underflow on one alone", self.n_lost));
         }
+        facts.extend(self.both_right.as_ref().map(|why| format!("both right: {why}")));
         facts.extend(self.beyond.as_ref().map(|(_, why)| format!("BEYOND TOLERANCE: {why}")));
         facts.extend(self.unable.as_ref().map(|why| match self.n {
             0 => format!("not on {device}: {why}"),

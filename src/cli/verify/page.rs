@@ -102,7 +102,8 @@ and tiny numbers, infinities and NaN. Differences are the largest of all element
 the result's type, and in parentheses the largest relative to the largest magnitude of its result: where terms cancel,
 many ULP are little. \"same bits\" is no difference at all, \"0 ULP\" one in the sign of a zero or the bits of a NaN.
 Integers, truth values and uniform random numbers must be the same bits; an op that chooses by rounded numbers, as a draw
-from logits does, may choose otherwise where two are all but equal.",
+from logits does, may choose otherwise where two are all but equal. Where two devices differ by more than the tolerance,
+both are compared with the interpreter in double precision; \"both right\" is said of results within its tolerance.",
         machine()
     )
 }

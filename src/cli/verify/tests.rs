@@ -10,6 +10,7 @@ use engine_runtime::session::{CompilingPlanner, Request};
 use engine_runtime::tensor::HostTensor;
 
 use super::errors::{instead_of_nan, nearer, unit_in_last_place};
+use super::page::Peer;
 use super::*;
 use crate::Program;
 use crate::cli::comparison::operands::{self, operands};
@@ -59,8 +60,17 @@ fn places_may_change_where_elements_are_near() {
     assert_eq!(count([0, 1, 0, -1]), Err("[3] is -1 instead of 1".to_string()));
 }
 
-/// A faulty device: the outputs of some plans are off by one.
-struct Faulty(Arc<dyn Device>, fn(&Plan) -> bool);
+/// A faulty device: the outputs of some plans are changed.
+struct Faulty(Arc<dyn Device>, fn(&Plan) -> bool, fn(&mut [u8]));
+
+fn first_float_is_off_by_one(bytes: &mut [u8]) {
+    let first = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    bytes[..4].copy_from_slice(&(first + 1.0).to_le_bytes());
+}
+
+fn first_index_is_the_next_of_four(bytes: &mut [u8]) {
+    bytes[0] = (bytes[0] + 1) % 4;
+}
 
 fn has_exp(plan: &Plan) -> bool {
     plan.kernels.iter().any(|kernel| kernel.ops.iter().any(|op| op == "exp"))
@@ -80,14 +90,14 @@ impl Device for Faulty {
         self.0.read(buffer, offset, bytes)
     }
     fn prepare(&self, plan: Arc<Plan>, seed: u64) -> Result<Box<dyn Executable>, DeviceError> {
-        let is_faulty = self.1(&plan);
-        Ok(Box::new(FaultyRun { inner: self.0.prepare(plan, seed)?, is_faulty }))
+        let change = self.1(&plan).then_some(self.2);
+        Ok(Box::new(FaultyRun { inner: self.0.prepare(plan, seed)?, change }))
     }
 }
 
 struct FaultyRun {
     inner: Box<dyn Executable>,
-    is_faulty: bool,
+    change: Option<fn(&mut [u8])>,
 }
 
 impl Executable for FaultyRun {
@@ -105,9 +115,8 @@ impl Executable for FaultyRun {
     }
     fn read_output(&self, name: &str, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.inner.read_output(name, bytes)?;
-        if self.is_faulty {
-            let first = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            bytes[..4].copy_from_slice(&(first + 1.0).to_le_bytes());
+        if let Some(change) = self.change {
+            change(bytes);
         }
         Ok(())
     }
@@ -138,7 +147,7 @@ fn a_wrong_kernel_is_shrunk_to_the_nodes_that_make_it_wrong() {
 
     let sound = devices::open(Choice::Cpu, Some(1)).unwrap().device;
     assert!(check(kernel, &compiled, &sound).is_ok());
-    let faulty: Arc<dyn Device> = Arc::new(Faulty(sound, has_exp));
+    let faulty: Arc<dyn Device> = Arc::new(Faulty(sound, has_exp, first_float_is_off_by_one));
     let Err(Fault::Wrong(why)) = check(kernel, &compiled, &faulty) else { panic!("not noticed") };
     assert!(why.starts_with("`y`[0] is "), "{why}");
     // The nodes before are recomputed by every kernel that uses them.
@@ -163,6 +172,27 @@ fn compiled(text: &str, outputs: &[&str]) -> Compiled {
 }
 
 #[test]
+fn devices_that_choose_between_equal_elements_are_both_right() {
+    let text = r#"(
+        inputs: {"x": "f32[2, 4]"},
+        nodes: {"double": "x * 2.0", "y": "argmax(double, axis=1)"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#;
+    let compiled = compiled(text, &["y"]);
+    let [kernel] = &compiled.plan.kernels[..] else { panic!("{}", compiled.kernels_text()) };
+    let sound = devices::open(Choice::Cpu, Some(1)).unwrap().device;
+    let faulty: Arc<dyn Device> =
+        Arc::new(Faulty(Arc::clone(&sound), |_| true, first_index_is_the_next_of_four));
+    let peers =
+        [sound, faulty].map(|device| Peer { choice: Choice::Cpu, device, options: Options::default() });
+    let row = parity::kernel_row(kernel, &compiled, false, &peers).unwrap();
+    let text = row.cells[0].text("other");
+    assert!(text.contains("both right: of zeros, `y`[0] is 1 instead of 0"), "{text}");
+    let (_, why) = row.cells[0].beyond.as_ref().unwrap();
+    assert!(!why.contains("zeros"), "{why}");
+}
+
+#[test]
 fn a_plan_is_checked_as_a_whole() {
     let text = r#"(
         inputs: {"x": "f32[4]"},
@@ -172,7 +202,8 @@ fn a_plan_is_checked_as_a_whole() {
     let compiled = compiled(text, &["a", "c"]);
     let sound = devices::open(Choice::Cpu, Some(1)).unwrap().device;
     assert!(check_plan(&compiled, &sound).is_ok());
-    let faulty: Arc<dyn Device> = Arc::new(Faulty(sound, |plan| plan.kernels.len() > 1));
+    let faulty: Arc<dyn Device> =
+        Arc::new(Faulty(sound, |plan| plan.kernels.len() > 1, first_float_is_off_by_one));
     for kernel in &compiled.plan.kernels {
         assert!(check(kernel, &compiled, &faulty).is_ok());
     }
