@@ -30,6 +30,9 @@ pub struct DeviceModel {
     pub exp_keeps_nan: bool,
     /// Whether `f32` in memory can be added to atomically.
     pub adds_f32: bool,
+    /// Whether `f32` in shared memory can be added to atomically.
+    #[serde(default)]
+    pub adds_shared_f32: bool,
     /// Whether one instruction adds to four neighbours atomically.
     pub adds_four: bool,
     /// Whether `f64` in memory can be added to atomically.
@@ -199,6 +202,7 @@ impl DeviceModel {
         has_fast_math: true,
         exp_keeps_nan: true,
         adds_f32: true,
+        adds_shared_f32: true,
         adds_four: true,
         adds_f64: true,
         has_i64: true,
@@ -263,6 +267,7 @@ impl DeviceModel {
         has_fast_math: true,
         exp_keeps_nan: false,
         adds_f32: false,
+        adds_shared_f32: false,
         adds_four: false,
         adds_f64: false,
         has_i64: false,

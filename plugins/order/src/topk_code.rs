@@ -202,9 +202,9 @@ impl<'f> TopKCode<'f> {
     /// The code of a form, which declares the counter of entries.
     pub fn new(form: &'f TopKForm, scope: &mut Scope, memory: BlockMemory) -> TopKCode<'f> {
         let code = &mut Code::new(scope, memory.index, memory.device);
-        let counter = code.shared_atomics(1);
-        let least = memory.looks_first.then(|| code.shared_atomics(form.n_groups));
-        let bins = form.trims.then(|| code.shared_atomics(BINS));
+        let counter = code.shared_atomics(U32, 1);
+        let least = memory.looks_first.then(|| code.shared_atomics(U32, form.n_groups));
+        let bins = form.trims.then(|| code.shared_atomics(U32, BINS));
         let state = memory.state.map(|state| code.scaled(state.number, form.state_words() as i64));
         TopKCode { form, memory, counter, least, bins, state, flag: None, bound: None }
     }

@@ -163,10 +163,10 @@ impl Code<'_> {
         self.scope.create_shared_array(Type::scalar(elem), length, None).consume()
     }
 
-    /// An array of atomic words in shared memory.
-    pub fn shared_atomics(&mut self, length: usize) -> Variable {
-        let word = Type::new(StorageType::Atomic(U32));
-        self.scope.create_shared_array(word, length, None).consume()
+    /// An array of numbers in shared memory that threads change atomically.
+    pub fn shared_atomics(&mut self, elem: ElemType, length: usize) -> Variable {
+        let ty = Type::new(StorageType::Atomic(elem));
+        self.scope.create_shared_array(ty, length, None).consume()
     }
 
     /// An array of vectors in shared memory.

@@ -342,7 +342,7 @@ fn place_keys(
     let chunk = code.builtin(Builtin::CubePos);
     // The next place of each digit, and the lanes whose key has it, for this round and the next.
     let places = code.shared(U32, n_bins);
-    let lanes = code.shared_atomics(2 * n_bins);
+    let lanes = code.shared_atomics(U32, 2 * n_bins);
     let start = code.scaled(chunk, CHUNK as i64);
     let first = code.add_at(start, lane);
     let own: Vec<Own> =

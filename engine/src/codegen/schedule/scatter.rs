@@ -1,7 +1,7 @@
 //! Scatters: a launch for the base, then one for the updates, both fused with their producers.
 //!
 //! If the device adds numbers of the type to memory atomically, each update has a thread; sums of floats then vary
-//! in their order. Blocks add many integers to few elements in shared memory first ([`scatter_shared`]). Otherwise a
+//! in their order. Blocks add many updates to few elements in shared memory first ([`scatter_shared`]). Otherwise a
 //! thread per column and part of the indexed axis visits all indices in order. Where that would take long, a sorted
 //! scatter is used ([`scatter_sorted`]).
 
@@ -271,11 +271,11 @@ impl ScatterByUpdate {
 /// The launches of a scatter: the base, then the updates.
 pub fn launches(kernel: &Kernel, body: &ScatterBody, device: DeviceModel) -> Vec<KernelSpec> {
     let base = KernelSpec::of_used_operands(by_point(&body.base), Map, OperandForm::of(kernel), device);
-    if let Some(sorted) = scatter_sorted::launches(kernel, body, device) {
-        return [base].into_iter().chain(sorted).collect();
-    }
     if let Some(shared) = scatter_shared::launch(kernel, body, device) {
         return vec![base, shared];
+    }
+    if let Some(sorted) = scatter_sorted::launches(kernel, body, device) {
+        return [base].into_iter().chain(sorted).collect();
     }
     let schedule = ScatterByUpdate::of(kernel, body, device);
     let mut operands = OperandForm::of(kernel);

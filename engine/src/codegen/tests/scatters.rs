@@ -122,7 +122,8 @@ impl Case {
         let updates = b.add(given, given);
         let out = b.scatter(base, idx, updates, 2, 1, self.combine);
         b.graph.outputs = vec![("out".into(), out)];
-        fuse_with(&b.graph, &Settings { deterministic: true, ..Settings::default() }).kernels.remove(0)
+        let settings = Settings { deterministic: !self.is_cut, ..Settings::default() };
+        fuse_with(&b.graph, &settings).kernels.remove(0)
     }
 
     /// An element of a tensor. If the order is free, no order of additions rounds it.
@@ -281,16 +282,35 @@ fn blocks_add_long_rows_in_order() {
     Case { extents: [1, 1, 1, n, 4], dtype: DType::F16, ..case }.check(|_| 0);
 }
 
+/// The launches of a scatter whose blocks add in shared memory.
+fn shared_launches(kernel: &Kernel, device: DeviceModel) -> Vec<KernelSpec> {
+    let launches = KernelSpec::launches(kernel, device).unwrap();
+    assert_eq!(launches.iter().map(KernelSpec::entry).collect::<Vec<_>>(), ["map", "scatter_shared"]);
+    launches
+}
+
 #[test]
-fn blocks_add_many_integers_to_few_elements() {
-    for (device, dtype) in
-        [(DeviceModel::H200, DType::I32), (WORDS, DType::I32), (DeviceModel::H200, DType::U32)]
-    {
-        let case = Case { device, dtype, extents: [2, 1, 7, 11_000, 3], ..ADDED };
-        let launches = KernelSpec::launches(&case.kernel(), device).unwrap();
-        assert_eq!(launches.iter().map(KernelSpec::entry).collect::<Vec<_>>(), ["map", "scatter_shared"]);
-        case.check_launches(launches, spread(7));
+fn blocks_add_many_updates_to_few_elements() {
+    let few = DeviceModel { n_processors: 1, ..DeviceModel::H200 };
+    for (device, dtype, extents) in [
+        (DeviceModel::H200, DType::I32, [2, 1, 7, 11_000, 3]),
+        (WORDS, DType::I32, [2, 1, 7, 11_000, 3]),
+        (DeviceModel::H200, DType::U32, [2, 1, 7, 11_000, 3]),
+        (few, DType::F32, [2, 1, 7, 11_000, 3]),
+        (few, DType::F32, [1, 1, 7, 11_000, 12]),
+        // Two groups with tiles of half of the columns.
+        (few, DType::F32, [2, 1, 260, 8_400, 32]),
+    ] {
+        let case = Case { device, dtype, extents, is_cut: true, ..ADDED };
+        case.check_launches(shared_launches(&case.kernel(), device), spread(extents[2]));
     }
+    // Without enough blocks, floats are added in memory, unless an element has many updates.
+    let entries = |n_rows: usize| -> Vec<&str> {
+        let launches = KernelSpec::launches(&checked_sum(n_rows, 12), DeviceModel::H200).unwrap();
+        launches.iter().map(KernelSpec::entry).collect()
+    };
+    assert_eq!(entries(9_000), ["map", "scatter"]);
+    assert_eq!(entries(11_000), ["map", "scatter_shared"]);
 }
 
 #[test]

@@ -80,8 +80,8 @@ static unsigned atomicMin(unsigned *place, unsigned value) {
     if (value < before) *place = value;
     return before;
 }
-static unsigned atomicExch(unsigned *place, unsigned value) {
-    const unsigned before = *place;
+template <class T> static T atomicExch(T *place, T value) {
+    const T before = *place;
     *place = value;
     return before;
 }
