@@ -216,7 +216,7 @@ pub(super) fn contract(writer: &mut Writer, (value, node): (Value, &Node), contr
         |shape: &[i64], axes: &[usize]| product(&axes.iter().map(|&axis| shape[axis]).collect::<Vec<_>>());
     let batches: Vec<i64> = batch.0.iter().map(|&axis| a_shape[axis]).collect();
     let [m, k, n] = [size(&a_shape, &a_free), size(&a_shape, &contracted.0), size(&b_shape, &b_free)];
-    let (a, b) = (writer.whole(left), writer.whole(right));
+    let (a, b) = (wide(writer, left, value), wide(writer, right, value));
     let a = permuted(writer, &a, &[batch.0, a_free, contracted.0].concat(), value);
     let b = permuted(writer, &b, &[batch.1, contracted.1, b_free].concat(), value);
     let matrix = |writer: &mut Writer, x: &str, shape: &[i64], rows: i64, columns: i64| {
@@ -231,6 +231,17 @@ pub(super) fn contract(writer: &mut Writer, (value, node): (Value, &Node), contr
     let product = writer.node("MatMul", &[&a, &b], vec![], value);
     let shape = writer.ints(&shape);
     writer.give("Reshape", &[&product, &shape], vec![int("allowzero", 1)], value);
+}
+
+/// A factor in the type of its product. `MatMul` rounds a product to the type of its factors.
+fn wide(writer: &mut Writer, factor: Value, product: Value) -> String {
+    let x = writer.whole(factor);
+    let [from, to] = [factor, product].map(|value| writer.graph.ty(value).dtype);
+    if from == to {
+        x
+    } else {
+        writer.node("Cast", &[&x], vec![int("to", i64::from(number_of(to)))], product)
+    }
 }
 
 /// The first k of each row in order, and their indices.
