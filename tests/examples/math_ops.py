@@ -289,6 +289,8 @@ def casts():
     case("of truth values", "cast(a, dtype=f32)", [("bool", [False, True])], lambda x: x.double(), grad=False,
          dtype="f32")
     case("of integers", "cast(a, dtype=f32)", [("i32", [-3, 0, 7])], lambda x: x.double(), grad=False, dtype="f32")
+    case("f32 stays", "widen(a)", [("f32", [1.5, nan, -inf])], torch.clone)
+    case("halves", "widen(a)", [("f16", [1.5, nan, -inf])], torch.clone, grad=False, dtype="f32")
     halves = [1.0625, 1.1875, -0.3, 2.0**-10, 3 * 2.0**-10, 2.0**-17, -3 * 2.0**-17, 0.7, 100.0, -230.0, 0.0, nan]
     for name, kind in [("e4m3fn", torch.float8_e4m3fn), ("e4m3fnuz", torch.float8_e4m3fnuz),
                        ("e5m2", torch.float8_e5m2), ("e5m2fnuz", torch.float8_e5m2fnuz)]:
