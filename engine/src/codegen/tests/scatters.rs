@@ -350,31 +350,43 @@ fn updates_are_sorted_where_that_is_faster() {
 
 /// The table and the error flag after a sum of ones into the table, given the flag before.
 fn summed_by_sorted_scatter(bad: Option<usize>, raised: u32) -> Option<(Vec<f32>, Vec<u8>)> {
-    let (n_rows, after) = (600, 4);
-    let mut kernel = checked_sum(n_rows, after);
+    let mut kernel = checked_sum(600, 4);
     let KernelBody::Scatter(body) = &mut kernel.body else { unreachable!() };
     body.in_order = true;
     let mut launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
     launches.remove(0);
     assert!(launches.iter().all(|fused| fused.checks_only().is_none()), "the first one checks");
-    let mut idx: Vec<i32> = (0..n_rows as i32).map(|i| i % 10).collect();
-    if let Some(bad) = bad {
-        idx[bad] = 10;
-    }
-    let idx: Vec<u8> = idx.iter().flat_map(|i| i.to_le_bytes()).collect();
+    let launches: Vec<KernelSpec> = launches.into_iter().map(KernelSpec::guarded).collect();
+    summed_by(&kernel, &launches, bad, raised)
+}
+
+/// The table and the error flag after these launches of a [`checked_sum`] of ones.
+fn summed_by(
+    kernel: &Kernel,
+    launches: &[KernelSpec],
+    bad: Option<usize>,
+    raised: u32,
+) -> Option<(Vec<f32>, Vec<u8>)> {
+    let indices = |n: usize| {
+        let mut idx: Vec<i32> = (0..n as i32).map(|i| i % 10).collect();
+        if let Some(bad) = bad {
+            idx[bad] = 10;
+        }
+        idx.iter().flat_map(|i| i.to_le_bytes()).collect()
+    };
     let reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
     let inputs = reads.map(|operand| match operand.ty.dtype {
-        DType::I32 => idx.clone(),
+        DType::I32 => indices(operand.ty.numel()),
         _ => bytes(&vec![1.0; operand.ty.numel()]),
     });
     let inputs: Vec<Vec<u8>> = inputs.collect();
-    let mut memory = on_host::HostMemory::new(&kernel, &inputs);
-    memory.operands[inputs.len()] = vec![0; 4 * 10 * after];
-    let mut flag = clear_flag(&kernel);
+    let mut memory = on_host::HostMemory::new(kernel, &inputs);
+    memory.operands[inputs.len()].fill(0);
+    let mut flag = clear_flag(kernel);
     flag[..4].copy_from_slice(&raised.to_le_bytes());
     memory.flag = Some(flag);
     for fused in launches {
-        let source = fused.guarded().cuda_source().unwrap();
+        let source = fused.cuda_source().unwrap();
         let (n_blocks, info) = (source.blocks_for(source.points), source.info(source.points, 0));
         memory.launch(&source, n_blocks, &info)?;
     }
@@ -399,6 +411,19 @@ fn the_texts_of_a_radix_sort() {
     assert_eq!(first[..2], second[..2], "counted and summed up as the second is");
     let text = second.join("\n// ---- The next launch.\n\n");
     expect_file!["../../../../tests/golden/digits.cu"].assert_eq(&text);
+}
+
+#[test]
+fn a_bad_index_leaves_sums_of_blocks_unchanged() {
+    let kernel = checked_sum(11_000, 12);
+    let mut launches = shared_launches(&kernel, DeviceModel::H200);
+    let shared = launches.remove(1);
+    let launches = [shared.checks_only().unwrap(), shared.guarded()];
+    let Some((sums, flag)) = summed_by(&kernel, &launches, None, 0) else { return };
+    assert_eq!((sums, reported(&flag)), (vec![2200.0; 120], None));
+    let (sums, flag) = summed_by(&kernel, &launches, Some(10_999), 0).unwrap();
+    let found = reported(&flag).unwrap();
+    assert_eq!((sums, found.position, found.value), (vec![0.0; 120], 10_999, 10));
 }
 
 #[test]
