@@ -3,6 +3,8 @@
 // Arrays of registers are indexed, not iterated: the counts are constants and the loops must unroll.
 #![allow(clippy::needless_range_loop)]
 
+#[cfg(target_arch = "x86_64")]
+use super::amx;
 use super::few::{Few, Order};
 use super::matrix::{Matrix, TileMut};
 use super::pack::{pack_rows, pack_strip};
@@ -15,6 +17,10 @@ use std::ops::Range;
 
 /// The bytes of a matrix that lies in memory rather than in a cache of one core.
 const FAR: usize = 1 << 20;
+
+/// The fewest rows of A that tiles of AMX multiply.
+#[cfg(target_arch = "x86_64")]
+const FEWEST_TILE_ROWS: usize = 9;
 
 /// A tile as a loop of an instruction set.
 pub struct TileKernel<'a, 'b, T> {
@@ -130,6 +136,11 @@ impl<T: Float> TileKernel<'_, '_, T> {
     /// All rows of A times a strip.
     #[inline(always)]
     fn run_strip<I: Isa, const NV: usize>(&mut self, strip: Strip) {
+        #[cfg(target_arch = "x86_64")]
+        if T::Vector::<I>::HAS_BF16 && self.has_tiles() {
+            // SAFETY: elements are pairs in `f32`, the machine has tiles, and shapes are as for `run_block`.
+            return unsafe { self.run_tiles(strip, NV * T::Vector::<I>::N) };
+        }
         let (m, most) = (self.out.n_rows, T::Vector::<I>::ROWS);
         for row in (0..m).step_by(most) {
             match (m - row).min(most) {
@@ -143,6 +154,33 @@ impl<T: Float> TileKernel<'_, '_, T> {
                 _ => self.run_block::<I, 4, NV>(strip, row),
             }
         }
+    }
+
+    /// Whether tiles of AMX multiply pairs. They take whole rows of A, and need as long for a few of them as for many.
+    #[cfg(target_arch = "x86_64")]
+    fn has_tiles(&self) -> bool {
+        self.a.column_stride == 1 && self.out.n_rows >= FEWEST_TILE_ROWS && amx::is_present()
+    }
+
+    /// All rows of A times a strip of pairs.
+    ///
+    /// # Safety
+    /// The machine must have AMX, and elements must be pairs in `f32`.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn run_tiles(&self, strip: Strip, width: usize) {
+        let a = self.a.part(0..self.a.n_rows, strip.depth..strip.depth + strip.run);
+        let strip_of_pairs = amx::Strip {
+            // SAFETY: the caller's.
+            a: unsafe { a.cast() },
+            strip: self.scratch.panel[strip.start..].as_ptr().cast(),
+            width,
+            n_columns: strip.n_columns,
+            out: self.out.start.wrapping_add(strip.column).cast(),
+            out_stride: self.out.row_stride,
+            is_first: strip.depth == 0 && !self.is_added,
+        };
+        // SAFETY: the caller's; the strip is packed for this run, and the tile has these columns.
+        unsafe { strip_of_pairs.run() }
     }
 
     /// One register block: `R` rows of `NV` vectors.

@@ -68,6 +68,20 @@ impl<'a, T> Matrix<'a, T> {
         Matrix { start, n_rows: rows.len(), n_columns: columns.len(), ..self }
     }
 
+    /// The matrix with its elements as another type of the same size.
+    ///
+    /// # Panics
+    /// If the sizes differ.
+    ///
+    /// # Safety
+    /// The bits of the elements must be valid for that type.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) unsafe fn cast<U>(self) -> Matrix<'a, U> {
+        assert!(size_of::<T>() == size_of::<U>());
+        let Matrix { start, n_rows, n_columns, row_stride, column_stride, .. } = self;
+        Matrix { start: start.cast(), n_rows, n_columns, row_stride, column_stride, owner: PhantomData }
+    }
+
     /// Rows and columns.
     pub fn shape(&self) -> [usize; 2] {
         [self.n_rows, self.n_columns]

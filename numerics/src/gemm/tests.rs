@@ -188,10 +188,19 @@ fn pairs_of_bf16_are_multiplied_at_every_edge() {
     let whole =
         |len: usize, step: usize| (0..len).map(|i| ((i * step) % 201) as f32 - 100.0).collect::<Vec<_>>();
     let few_rows = [[1, 64, 64], [2, 48, 96], [3, 40, 70]];
-    for [m, n, k] in
-        [[1, 1, 1], [8, 32, 3], [9, 33, 515], [7, 10, 600], [13, 47, 16], [17, 68, 181], [40, 300, 90]]
-            .into_iter()
-            .chain(few_rows)
+    for [m, n, k] in [
+        [1, 1, 1],
+        [8, 32, 3],
+        [9, 33, 515],
+        [7, 10, 600],
+        [13, 47, 16],
+        [17, 68, 181],
+        [40, 300, 90],
+        [33, 52, 1100],
+        [80, 45, 64],
+    ]
+    .into_iter()
+    .chain(few_rows)
     {
         let (a_data, b_data) = (whole(m * k, 7), whole(n * k, 31));
         let exact =

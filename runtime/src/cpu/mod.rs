@@ -28,6 +28,7 @@ use crate::hoisted;
 use crate::tensor::HostTensor;
 use engine_core::op::simd::Level;
 use engine_core::plan::Plan;
+use engine_numerics::gemm::has_tiles;
 use executable::CpuExecutable;
 use memory::Memory;
 use pool::Pool;
@@ -60,13 +61,14 @@ impl Device for CpuDevice {
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
         };
+        let tiles = if has_tiles() { ", amx" } else { "" };
         DeviceInfo {
             name: "cpu".into(),
             kind: DeviceKind::Cpu,
             memory_bytes: memory_bytes().unwrap_or(0),
             details: vec![
                 ("threads".into(), self.n_threads.to_string()),
-                ("instructions".into(), instructions.into()),
+                ("instructions".into(), format!("{instructions}{tiles}")),
             ],
         }
     }

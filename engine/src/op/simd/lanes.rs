@@ -18,6 +18,8 @@ pub unsafe trait Lanes: Copy {
     const N: usize;
     /// Whether factors of [`Lanes::mul_add`] are pairs of bf16.
     const IS_PAIRS: bool = false;
+    /// Whether an instruction multiplies pairs of bf16.
+    const HAS_BF16: bool = false;
     /// The number of rows of sums, two vectors each, that fit the registers.
     const ROWS: usize;
     /// The same value in all lanes.
@@ -208,6 +210,7 @@ mod x86 {
 
     // SAFETY: the methods of `__m512`, and one instruction of AVX512-BF16. All types have 64 bytes of any bits.
     unsafe impl Lanes for Bf16Pairs {
+        const HAS_BF16: bool = true;
         pair_lanes! { __m512, Bf16Pairs, 8, |a, b, c| {
             let [a, b] = [a, b].map(|pairs| std::mem::transmute::<__m512, __m512bh>(pairs));
             _mm512_dpbf16_ps(c, a, b)
