@@ -64,11 +64,13 @@ fn graphs() -> Vec<PathBuf> {
 }
 
 fn record_graph(record: &mut String, graph: &Path, recorded: &Recorded) {
-    let [first, second] = recorded.forms.map(|form| stages(&explain(graph, recorded.device, form)));
-    let plans = stages(&explain(graph, recorded.device, "plan"));
-    assert_eq!((first.len(), second.len()), (plans.len(), plans.len()));
+    let [first, second] = recorded.forms;
+    let texts = stages(&explain(graph, recorded.device, &["plan", first, second].join(",")));
+    assert!(texts.len().is_multiple_of(3));
+    let n_stages = texts.len() / 3;
+    let [plans, first, second] = [0, 1, 2].map(|form| &texts[form * n_stages..][..n_stages]);
     let name = graph.file_stem().unwrap().to_string_lossy();
-    for ((plan, first), second) in plans.iter().zip(&first).zip(&second) {
+    for ((plan, first), second) in plans.iter().zip(first).zip(second) {
         let (stage, device) = (&plan.name, recorded.device);
         writeln!(record, "{name}.{stage} {device} plan {}", hash(&plan.text)).unwrap();
         let [first, second] = [first, second].map(|stage| kernels(&stage.text));
@@ -81,10 +83,11 @@ fn record_graph(record: &mut String, graph: &Path, recorded: &Recorded) {
     }
 }
 
-fn explain(graph: &Path, device: &str, form: &str) -> String {
-    let text = command::printed(&["explain", graph.to_str().unwrap(), "--device", device, "--stage", form]);
+/// All stages of a graph in each of these forms.
+fn explain(graph: &Path, device: &str, forms: &str) -> String {
+    let text = command::printed(&["explain", graph.to_str().unwrap(), "--device", device, "--stage", forms]);
     if let Some(folder) = std::env::var_os("REPLAY_TEXTS") {
-        let name = format!("{}.{device}.{form}", graph.file_stem().unwrap().to_string_lossy());
+        let name = format!("{}.{device}", graph.file_stem().unwrap().to_string_lossy());
         fs::create_dir_all(&folder).unwrap();
         fs::write(Path::new(&folder).join(name), &text).unwrap();
     }

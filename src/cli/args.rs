@@ -268,9 +268,9 @@ pub(super) struct PredictArgs {
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     pub(super) pipeline: PipelineArgs,
-    /// The form to print
-    #[arg(long, default_value = "kernels")]
-    pub(super) stage: Form,
+    /// The form to print; several, with commas between, follow each other
+    #[arg(long, default_value = "kernels", value_delimiter = ',')]
+    pub(super) stage: Vec<Form>,
     /// The device to compile for, as in `run --device`; `cuda` and `wgpu` need not be present
     #[arg(long, default_value = "cpu", value_name = "DEVICE")]
     pub(super) device: Choice,

@@ -31,7 +31,7 @@ use crate::Engine;
 pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open(&args.pipeline.graph, &mut registry)?;
-    if args.stage == Form::Typed && !args.json {
+    if args.stage == [Form::Typed] && !args.json {
         print(&opened.pipeline.graph);
         return Ok(());
     }
@@ -47,8 +47,10 @@ pub(super) fn explain(engine: Engine, args: &ExplainArgs) -> Result<(), Failure>
         print(format!("{:#}", json!({ "stages": stages })));
         return Ok(());
     }
-    for (name, compiled) in &stages {
-        print(format!("# stage {name}\n{}", form_text(args.stage, compiled, &target)));
+    for &form in &args.stage {
+        for (name, compiled) in &stages {
+            print(format!("# stage {name}\n{}", form_text(form, compiled, &target)));
+        }
     }
     Ok(())
 }

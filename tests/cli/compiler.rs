@@ -52,6 +52,8 @@ fn every_form_of_a_pipeline_can_be_printed() {
     check("kernels", "matmul h");
     check("programs", "the CPU runs the kernels of its plan");
     check("plan", "launches, 1 streams, arena ");
+    let both = explain(&["--stage", "plan,kernels"]);
+    assert_eq!(both, explain(&["--stage", "plan"]) + &explain(&["--stage", "kernels"]));
 
     let json: Value = serde_json::from_str(&explain(&["--json"])).unwrap();
     let stages = json["stages"].as_array().unwrap();
