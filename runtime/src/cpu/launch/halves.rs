@@ -12,10 +12,12 @@ use crate::device::DeviceError;
 use engine_core::fusion::{MatmulBody, MatrixOperand, Side};
 use engine_core::ir::DType;
 use engine_core::op::simd::has_pairs;
-use engine_numerics::gemm::Matrix;
+use engine_numerics::gemm::{Matrix, has_tiles};
 
 /// The numbers that are converted at a time.
 const BLOCK: usize = 256;
+/// The rows of a copy whose numbers are read together, as neighbours.
+const TURNED: usize = 16;
 
 /// Both operands of a product of half precision.
 pub struct Halves {
@@ -45,15 +47,24 @@ struct Given {
     n_others: usize,
     contracted: i64,
     other: i64,
+    /// Whether rows of the copy run along the contracted axis, although other elements are neighbours.
+    is_turned: bool,
 }
 
 impl Given {
-    fn new(body: &MatmulBody, side: Side) -> Given {
+    fn new(body: &MatmulBody, side: Side, is_pairs: bool) -> Given {
         let (operand, n_others, contracted, other) = match side {
             Side::Lhs => (body.lhs, body.m, body.lhs.col, body.lhs.row),
             Side::Rhs => (body.rhs, body.n, body.rhs.row, body.rhs.col),
         };
-        Given { operand, n_batches: body.batch, n_contracted: body.k, n_others, contracted, other }
+        // Tiles of AMX take rows of the left matrix whose pairs are neighbours.
+        let is_turned = is_pairs && side == Side::Lhs && other == 1 && n_others >= TURNED && has_tiles();
+        Given { operand, n_batches: body.batch, n_contracted: body.k, n_others, contracted, other, is_turned }
+    }
+
+    /// Whether rows of a copy run along the other axis.
+    fn is_across(&self) -> bool {
+        self.other == 1 && !self.is_turned
     }
 
     /// Whether pairs lie side by side, at even places.
@@ -68,10 +79,11 @@ impl Given {
         if is_pairs { self.n_contracted.div_ceil(2) } else { self.n_contracted }
     }
 
-    /// The number of rows of a copy, and their length. Rows run along the axis whose elements are neighbours.
+    /// The number of rows of a copy, and their length. Rows run along the axis whose elements are neighbours, unless they are
+    /// turned.
     fn rows_of_copy(&self, is_pairs: bool) -> [usize; 2] {
         let n = self.n_along(is_pairs);
-        if self.other == 1 { [n, self.n_others] } else { [self.n_others, n] }
+        if self.is_across() { [n, self.n_others] } else { [self.n_others, n] }
     }
 }
 
@@ -86,7 +98,7 @@ impl Halves {
         }
         // Sums beside the product read both operands in `f32`.
         let is_pairs = body.dtype == DType::BF16 && body.side_sums.is_empty() && has_pairs();
-        let side = |side: Side| Half::new(Given::new(body, side), is_pairs, side);
+        let side = |side: Side| Half::new(Given::new(body, side, is_pairs), is_pairs, side);
         Ok(Some(Halves { is_pairs, sides: [side(Side::Lhs)?, side(Side::Rhs)?] }))
     }
 
@@ -124,18 +136,25 @@ impl Halves {
             let (given, start) = (half.given, copy.start() as usize);
             let source = call.buffers[given.operand.operand];
             let [n_rows, row] = given.rows_of_copy(self.is_pairs);
-            pool.run_with(given.n_batches * n_rows, workers, |chunk, _| {
+            let height = if given.is_turned { TURNED } else { 1 };
+            let n_chunks = n_rows.div_ceil(height);
+            pool.run_with(given.n_batches * n_chunks, workers, |chunk, _| {
                 // The closure captures the whole buffer, because its pointer alone is not `Send`.
                 let source: Buffer = source;
-                let out = (start as *mut u8).wrapping_add(4 * chunk * row);
+                let (batch, row_idx) = (chunk / n_chunks, chunk % n_chunks * height);
+                let out = (start as *mut u8).wrapping_add(4 * (batch * n_rows + row_idx) * row);
                 // SAFETY: the caller's: a buffer of half-precision numbers. Rows of the copy are disjoint.
                 unsafe {
                     let halves = std::slice::from_raw_parts(source.start.cast::<u16>(), source.len);
-                    let (batch, row_idx) = ((chunk / n_rows) as i64, (chunk % n_rows) as i64);
-                    let first = given.operand.offset + batch * given.operand.batch;
+                    let first = given.operand.offset + batch as i64 * given.operand.batch;
+                    let n_copied = height.min(n_rows - row_idx);
+                    let row_idx = row_idx as i64;
                     if self.is_pairs {
-                        let out = std::slice::from_raw_parts_mut(out.cast::<u32>(), row);
-                        return copy_pairs(&given, halves, [first, row_idx], out);
+                        let out = std::slice::from_raw_parts_mut(out.cast::<u32>(), n_copied * row);
+                        return match given.is_turned {
+                            true => turn_pairs(&given, halves, first + row_idx, row, out),
+                            false => copy_pairs(&given, halves, [first, row_idx], out),
+                        };
                     }
                     let (across, along) = match given.other {
                         1 => (given.contracted, 1),
@@ -157,7 +176,7 @@ impl Half {
         let (copy, [offset, batch, contracted, other]) = if is_pairs && given.is_of_pairs() {
             (None, [offset / 2, batch / 2, 1, given.other / 2])
         } else {
-            let [contracted, other] = if given.other == 1 { [row as i64, 1] } else { [1, row as i64] };
+            let [contracted, other] = if given.is_across() { [row as i64, 1] } else { [1, row as i64] };
             let copy = Memory::new(4 * given.n_batches * n_rows * row)?;
             (Some(copy), [0, (n_rows * row) as i64, contracted, other])
         };
@@ -169,11 +188,29 @@ impl Half {
     }
 }
 
+/// A pair of bf16 as one word.
+fn pair(low: u16, high: u16) -> u32 {
+    u32::from(low) | u32::from(high) << 16
+}
+
+/// Copies rows of `length` pairs whose numbers are neighbours across the rows; `first` is that of the first row.
+fn turn_pairs(given: &Given, halves: &[u16], first: i64, length: usize, out: &mut [u32]) {
+    let n_rows = out.len() / length.max(1);
+    let numbers = |p: usize| &halves[(first + p as i64 * given.contracted) as usize..][..n_rows];
+    let zeros = [0; TURNED];
+    for place in 0..length {
+        let (low, p) = (numbers(2 * place), 2 * place + 1);
+        let high = if p < given.n_contracted { numbers(p) } else { &zeros[..n_rows] };
+        for (row, (low, high)) in low.iter().zip(high).enumerate() {
+            out[row * length + place] = pair(*low, *high);
+        }
+    }
+}
+
 /// Copies a row of pairs. Zero follows the last of an odd number.
 fn copy_pairs(given: &Given, halves: &[u16], [first, row]: [i64; 2], out: &mut [u32]) {
-    let pair = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
     let end = given.n_contracted as i64;
-    if given.other == 1 {
+    if given.is_across() {
         let n = out.len();
         let numbers = |p: i64| &halves[(first + p * given.contracted) as usize..][..n];
         let low = out.iter_mut().zip(numbers(2 * row));
