@@ -114,6 +114,11 @@ fn parts(n: usize, unit: usize) -> impl Iterator<Item = (usize, usize)> {
     [(0, whole), (whole, n - whole)].into_iter().filter(|(_, length)| *length > 0)
 }
 
+/// What two tiles hold of so many rows or columns, with the number of the tile; none is empty.
+fn halves(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    [n.min(TILE), n.saturating_sub(TILE)].into_iter().enumerate().filter(|(_, count)| *count > 0)
+}
+
 /// The shapes of tiles: sums 0 to 3, rows of A in 4 and 5, columns of B in 6 and 7.
 #[repr(C, align(64))]
 struct Config {
@@ -129,24 +134,18 @@ impl Config {
     fn new(n_rows: usize, n_columns: usize, n_pairs: usize) -> Config {
         let mut config =
             Config { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], n_rows: [0; 16] };
-        let halves = |n: usize| [n.min(TILE), n.saturating_sub(TILE)];
-        let (rows, columns) = (halves(n_rows), halves(n_columns));
         let mut set = |tile: usize, rows: usize, columns: usize| {
             config.row_bytes[tile] = 4 * columns as u16;
             config.n_rows[tile] = rows as u8;
         };
-        for i in 0..2 {
-            for j in 0..2 {
-                if rows[i] > 0 && columns[j] > 0 {
-                    set(2 * i + j, rows[i], columns[j]);
-                }
+        for (i, rows) in halves(n_rows) {
+            set(4 + i, rows, n_pairs);
+            for (j, columns) in halves(n_columns) {
+                set(2 * i + j, rows, columns);
             }
-            if rows[i] > 0 {
-                set(4 + i, rows[i], n_pairs);
-            }
-            if columns[i] > 0 {
-                set(6 + i, n_pairs, columns[i]);
-            }
+        }
+        for (j, columns) in halves(n_columns) {
+            set(6 + j, n_pairs, columns);
         }
         config
     }
