@@ -191,8 +191,24 @@ macro_rules! multiply {
     };
 }
 macro_rules! clear {
-    ($tile:literal) => {
+    ($tile:literal, $at:expr, $stride:expr) => {
         asm!(concat!("tilezero tmm", $tile), options(nostack, preserves_flags, nomem))
+    };
+}
+
+/// An instruction for each tile of sums that is there.
+macro_rules! for_sums {
+    ($instruction:ident, $places:expr, $stride:expr) => {
+        $instruction!(0, $places[0], $stride);
+        if COLUMNS {
+            $instruction!(1, $places[1], $stride);
+        }
+        if ROWS {
+            $instruction!(2, $places[2], $stride);
+        }
+        if ROWS && COLUMNS {
+            $instruction!(3, $places[3], $stride);
+        }
     };
 }
 
@@ -203,32 +219,14 @@ impl Block {
         let Block { mut a, a_stride, mut b, b_stride, n_steps, out, out_stride, is_first } = self;
         let below = |at: *const u8, stride: isize| at.wrapping_offset(TILE as isize * stride);
         let next = |at: *const u8| at.wrapping_add(4 * TILE);
-        let out_below = below(out, out_stride).cast_mut();
-        let [right, right_below] = [next(out).cast_mut(), next(out_below).cast_mut()];
+        let out_below = below(out, out_stride);
+        let places = [out.cast_const(), next(out), out_below, next(out_below)].map(<*const u8>::cast_mut);
         // SAFETY: the caller's: a valid configuration, and matrices of these shapes.
         unsafe {
             if is_first {
-                clear!(0);
-                if COLUMNS {
-                    clear!(1);
-                }
-                if ROWS {
-                    clear!(2);
-                }
-                if ROWS && COLUMNS {
-                    clear!(3);
-                }
+                for_sums!(clear, places, out_stride);
             } else {
-                load!(0, out, out_stride);
-                if COLUMNS {
-                    load!(1, right, out_stride);
-                }
-                if ROWS {
-                    load!(2, out_below, out_stride);
-                }
-                if ROWS && COLUMNS {
-                    load!(3, right_below, out_stride);
-                }
+                for_sums!(load, places, out_stride);
             }
             for _ in 0..n_steps {
                 load!(6, b, b_stride);
@@ -247,16 +245,7 @@ impl Block {
                 }
                 (a, b) = (next(a), below(b, b_stride));
             }
-            store!(0, out, out_stride);
-            if COLUMNS {
-                store!(1, right, out_stride);
-            }
-            if ROWS {
-                store!(2, out_below, out_stride);
-            }
-            if ROWS && COLUMNS {
-                store!(3, right_below, out_stride);
-            }
+            for_sums!(store, places, out_stride);
         }
     }
 }

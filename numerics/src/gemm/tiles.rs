@@ -10,11 +10,11 @@ pub(super) const WIDEST: usize = 16;
 pub(super) const MAX_ROWS: usize = 8;
 /// The most rows that are few: the right matrix is read where it lies.
 pub(super) const FEW_ROWS: usize = 4;
-/// The most columns of a tile of few rows.
+/// The most columns of a tile.
 const WIDE: usize = 1024;
-/// The most columns of a tile of many rows, and the elements of such a tile. Tiles of fewer rows are wider: whole lines of
-/// the result are written fastest.
+/// The most columns of a tile of 256 rows. Tiles of fewer rows are wider, because long lines are written fastest.
 const NARROW: usize = 256;
+/// The most elements of a tile, except for columns behind the last whole strip.
 const MOST_ELEMENTS: usize = NARROW * NARROW;
 /// The least multiplications of a tile.
 const MIN_PRODUCTS: usize = 100_000;
@@ -41,13 +41,13 @@ impl Tiles {
     /// The cut of an `m × n` output with `k` products an element. With `whole_rows` a tile spans all columns, for
     /// epilogues that need whole rows.
     ///
-    /// There are about eight tiles of at most 256 × 276, 64 × 1044 or 4 × 1044. A tile has at least about 100 000 multiplications;
+    /// There are about eight tiles of at most 256 × 276 or 64 × 1044. A tile has at least about 100 000 multiplications;
     /// fewer take less time than starting the tile. Columns are cut first, so that each strip of B is packed once.
     pub fn new(m: usize, n: usize, k: usize, whole_rows: bool) -> Tiles {
         let n_tiles = (m * n * k / MIN_PRODUCTS).clamp(1, 8);
         let n_strips = (n / COLUMNS + usize::from(n % COLUMNS > MOST_BEHIND)).max(1);
         let rows_of_tile = m.next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 256);
-        let widest = if m <= FEW_ROWS { WIDE } else { (MOST_ELEMENTS / rows_of_tile).clamp(NARROW, WIDE) };
+        let widest = (MOST_ELEMENTS / rows_of_tile).clamp(NARROW, WIDE);
         let n_column_tiles = if whole_rows { 1 } else { n_tiles.max(n.div_ceil(widest)).min(n_strips) };
         let rows =
             m.div_ceil(n_tiles.div_ceil(n_column_tiles)).next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 256);
