@@ -54,7 +54,8 @@ struct Shape {
 
 impl Shape {
     fn new([n, d, k, block]: [usize; 4]) -> Shape {
-        let (m, searches) = (5, searches(k));
+        // Products of few queries have other instructions than those of many.
+        let (m, searches) = (if k == 1 { 12 } else { 5 }, searches(k));
         let trees = METRICS
             .map(|metric| format!(r#""tree_{metric}": "tree(x, block={block}, metric=\"{metric}\")","#));
         let nodes = searches.iter().map(|search| format!("\"{}\": \"{}\",", search.name, search.call));

@@ -1,7 +1,7 @@
 //! Operands of half precision. Of bf16, two neighbours along the contracted axis stand in the place of one `f32`: an operand
 //! whose neighbours lie side by side is read where it is, in half the bytes, and others are copied as such pairs. One
-//! instruction multiplies pairs on some processors (AVX512-BF16); on others, registers are split. Operands of f16 are copied
-//! to `f32`.
+//! instruction multiplies pairs on some processors (AVX512-BF16), or tiles of them (AMX); on others, registers are split.
+//! Operands of f16 are copied to `f32`.
 
 use super::super::interp::{Buffer, View, cast};
 use super::super::memory::Memory;
@@ -239,5 +239,35 @@ unsafe fn widen(dtype: DType, halves: &[u16], [first, stride]: [i64; 2], n: usiz
         let view = View { start: dense.as_ptr().cast(), is_scalar: false };
         // SAFETY: the caller's.
         unsafe { cast(dtype, DType::F32, view, out.wrapping_add(4 * begin), dense.len()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turned_rows_are_the_columns_of_rows_across() {
+        let n_others = TURNED + 4;
+        for n_contracted in [1, 6, 7] {
+            let operand = MatrixOperand { operand: 0, offset: 0, batch: 0, row: 1, col: n_others as i64 };
+            let (contracted, other) = (operand.col, operand.row);
+            let across =
+                Given { operand, n_batches: 1, n_contracted, n_others, contracted, other, is_turned: false };
+            let turned = Given { is_turned: true, ..across };
+            let halves: Vec<u16> = (1..=n_others * n_contracted).map(|i| i as u16).collect();
+            let ([length, _], [n_rows, _]) = (across.rows_of_copy(true), turned.rows_of_copy(true));
+            assert_eq!((length, n_rows), (n_contracted.div_ceil(2), n_others));
+            let [mut rows, mut columns] = [0, 0].map(|zero| vec![zero; length * n_others]);
+            for (place, row) in columns.chunks_mut(n_others).enumerate() {
+                copy_pairs(&across, &halves, [0, place as i64], row);
+            }
+            for (block, rows) in rows.chunks_mut(TURNED * length).enumerate() {
+                turn_pairs(&turned, &halves, (block * TURNED) as i64, length, rows);
+            }
+            for (i, pair) in rows.iter().enumerate() {
+                assert_eq!(*pair, columns[i % length * n_others + i / length], "{n_contracted}, pair {i}");
+            }
+        }
     }
 }
