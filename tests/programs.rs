@@ -65,6 +65,18 @@ fn without_choices_the_device_has_to_tune() {
     assert!(text.contains("the CPU runs the kernels of its plan as they are"), "{text}");
 }
 
+/// Products in `f32` may go to tensor cores by terms, in a workspace of three halves of each factor; strict ones may not.
+#[test]
+fn products_in_f32_may_be_in_terms() {
+    let graph = ["benches/ops/f32_products.ron", "--device", "cuda"];
+    let text = explain(&graph);
+    assert!(text.contains("tuned on device (library | terms on tensor cores 128x128)"), "{text}");
+    let strict = explain(&[&graph[..], &["--set", "numerics=Strict"]].concat());
+    assert!(!strict.contains("terms on tensor cores"), "{strict}");
+    let rounded = explain(&[&graph[..], &["--set", "matmul=Tf32"]].concat());
+    assert!(!rounded.contains("terms on tensor cores"), "{rounded}");
+}
+
 /// A trip of a loop has choices as a step has, and a library adds a product to a carried value.
 #[test]
 fn a_loop_shows_the_choices_of_its_trips() {

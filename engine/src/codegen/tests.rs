@@ -32,6 +32,7 @@ mod scatters;
 mod targets;
 mod tensor_attention;
 mod tensor_attention_gradient;
+mod terms;
 mod texts;
 mod values;
 mod vector_groups;

@@ -11,6 +11,7 @@ use super::variant::{Chosen, TuneKey, Variant};
 use super::{Action, Capability, MatmulStep, Place, Program};
 use crate::codegen::{CodegenError, KernelSpec, ResultTile};
 use crate::fusion::{Class, FusedOp, Kernel, MatmulBody};
+use crate::numerics::{Numerics, Precision};
 use std::sync::Arc;
 
 /// Up to this many points, a row of threads for each may be the fastest kernel of a product.
@@ -18,6 +19,12 @@ const FEW_POINTS: usize = 4096;
 
 /// Fewest operations of a product on tensor cores. Smaller ones have too few tiles for the GPU.
 pub const FEWEST_ON_CORES: usize = 1 << 28;
+
+/// Fewest operations of a product in terms. Smaller ones end before their factors are split.
+const FEWEST_IN_TERMS: usize = 1 << 30;
+
+/// The most bytes of the terms of both factors.
+const MOST_TERM_BYTES: usize = 1 << 31;
 
 /// The program of a matmul, by the fastest variant.
 pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Program, Refusal<T::Error>> {
@@ -85,7 +92,19 @@ pub fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
     let tiles = site.device.tensor_cores.map_or(&[][..], ResultTile::of);
     let on_cores = tiles.iter().copied().filter(is_on_cores);
     let on_cores = on_cores.map(Variant::TensorCores);
-    [Variant::Library].into_iter().chain(parts).chain(on_cores).chain(sliced).chain(own).collect()
+    let in_terms = (n_flops >= FEWEST_IN_TERMS).then(|| tiles.iter().copied()).into_iter().flatten();
+    let in_terms = in_terms.filter(|&tile| in_terms_of(site, tile).is_some()).map(Variant::Terms);
+    let library = [Variant::Library].into_iter().chain(parts);
+    library.chain(on_cores).chain(in_terms).chain(sliced).chain(own).collect()
+}
+
+/// The launches of a product in terms, unless checks have to come first or each bit of a product in `f32` is asked for.
+fn in_terms_of(site: &Site, tile: ResultTile) -> Option<Vec<KernelSpec>> {
+    let is_exact = site.is_guarded || site.plan.numerics == Numerics::Strict;
+    let is_asked = site.precision == Precision::F32 && !is_exact;
+    let launches = is_asked.then(|| KernelSpec::in_terms(site.kernel, tile, site.device))??;
+    let n_bytes = launches.iter().map(KernelSpec::workspace_bytes).max();
+    (n_bytes <= Some(MOST_TERM_BYTES)).then_some(launches)
 }
 
 /// The kernel on tensor cores, unless checks have to come first.
@@ -123,13 +142,12 @@ pub fn of_variant<T: Tuner>(
         Variant::LibraryInParts(parts) => in_parts(site, parts, tuner)?,
         Variant::OwnKernel => return Ok(Some(own_kernel(site)?)),
         Variant::Sliced => {
-            KernelSpec::sliced_product(site.kernel, site.device).map(|spec| of_kernel(site, spec))
+            KernelSpec::sliced_product(site.kernel, site.device).map(|spec| of_kernels(site, vec![spec]))
         }
-        Variant::TensorCores(tile) => on_tensor_cores(site, tile).map(|spec| of_kernel(site, spec)),
+        Variant::TensorCores(tile) => on_tensor_cores(site, tile).map(|spec| of_kernels(site, vec![spec])),
+        Variant::Terms(tile) => in_terms_of(site, tile).map(|launches| of_kernels(site, launches)),
         Variant::Blocked(cut) => {
-            let mut program = Program::default();
-            kernels(site, &mut program, KernelSpec::split_k_product(site.kernel, site.device, cut), None);
-            Some(program)
+            Some(of_kernels(site, KernelSpec::split_k_product(site.kernel, site.device, cut)))
         }
         Variant::MatrixUnits(block) => {
             let call = MatmulCall::new(body, site.precision);
@@ -142,10 +160,10 @@ pub fn of_variant<T: Tuner>(
     Ok(program.map(|program| with_side_sums(site, program)))
 }
 
-/// One kernel.
-fn of_kernel(site: &Site, spec: KernelSpec) -> Program {
+/// Launches without a library.
+fn of_kernels(site: &Site, launches: Vec<KernelSpec>) -> Program {
     let mut program = Program::default();
-    kernels(site, &mut program, vec![spec], None);
+    kernels(site, &mut program, launches, None);
     program
 }
 

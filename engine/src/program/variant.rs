@@ -46,6 +46,8 @@ pub enum Variant {
     MatrixUnits(Block),
     /// A kernel on tensor cores with tiles of this size.
     TensorCores(ResultTile),
+    /// A kernel on tensor cores with tiles of this size, after those that split factors in `f32` into terms in bf16.
+    Terms(ResultTile),
     /// Panels of a product, each folded before the next one is multiplied.
     PanelsInTurn,
     /// Panels of whole rows, each folded before the next one is multiplied.
@@ -65,6 +67,7 @@ impl fmt::Display for Variant {
             Variant::Blocked(cut) => write!(f, "blocked {cut}"),
             Variant::MatrixUnits(block) => write!(f, "matrix units {block}"),
             Variant::TensorCores(tile) => write!(f, "tensor cores {tile}"),
+            Variant::Terms(tile) => write!(f, "terms on tensor cores {tile}"),
             Variant::PanelsInTurn => f.write_str("in turn"),
             Variant::PanelsOfRows => f.write_str("whole rows"),
             Variant::PanelsOverlapped => f.write_str("overlapped"),

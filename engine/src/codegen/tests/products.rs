@@ -9,7 +9,7 @@ use crate::program::{Activation, MatmulCall, absorbed};
 
 /// `tanh(lhs · rhs + bias)` and the sums of both factors along the contracted axis, with factors in the given
 /// layout.
-struct Product {
+pub(super) struct Product {
     batch: usize,
     shape: [usize; 3],
     is_lhs_transposed: bool,
@@ -19,12 +19,12 @@ struct Product {
 }
 
 impl Product {
-    fn kernel(&self) -> Kernel {
+    pub fn kernel(&self) -> Kernel {
         self.kernel_of(DType::F32)
     }
 
     /// The kernel with factors of a type.
-    fn kernel_of(&self, dtype: DType) -> Kernel {
+    pub fn kernel_of(&self, dtype: DType) -> Kernel {
         let [m, n, k] = self.shape;
         let n_points = self.batch * m * n;
         let mut s = Sketch::new(self.batch * m, n, 1);
@@ -71,7 +71,7 @@ impl Product {
         kernel(KernelBody::Matmul(body), s.operands)
     }
 
-    fn inputs(&self) -> [Vec<f32>; 4] {
+    pub fn inputs(&self) -> [Vec<f32>; 4] {
         let [m, n, k] = self.shape;
         let scaled = |n: usize| numbers(n).iter().map(|x| x / 8.0).collect();
         [scaled(self.batch * m * k), scaled(self.batch * k * n), scaled(n), scaled(self.batch * m)]
@@ -95,7 +95,7 @@ impl Product {
             .collect()
     }
 
-    fn result(&self, inputs: &[Vec<f32>; 4]) -> Vec<f64> {
+    pub fn result(&self, inputs: &[Vec<f32>; 4]) -> Vec<f64> {
         let n = self.shape[1];
         let product = self.sums(inputs).into_iter().enumerate();
         let biased = product.map(|(i, x)| (x + f64::from(inputs[2][i % n])) * f64::from(inputs[3][i / n]));
@@ -103,7 +103,7 @@ impl Product {
     }
 }
 
-const fn product(batch: usize, shape: [usize; 3], turned: [bool; 2], has_rows: bool) -> Product {
+pub(super) const fn product(batch: usize, shape: [usize; 3], turned: [bool; 2], has_rows: bool) -> Product {
     Product { batch, shape, is_lhs_transposed: turned[0], is_rhs_transposed: turned[1], has_rows }
 }
 

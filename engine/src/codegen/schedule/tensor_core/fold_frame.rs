@@ -85,8 +85,8 @@ const unsigned int first_column = tile * {};
     pub fn copier(&self) -> String {
         let (n_stages, stage_bytes, n_steps) = (self.n_stages, self.stage_bytes(), self.product.n_steps());
         let cores = self.product.cores;
-        let left = if self.keeps_rows() { String::new() } else { self.product.copy(0, "first_row", 0) };
-        let right = self.product.copy(1, "first_column", self.right_start());
+        let left = if self.keeps_rows() { String::new() } else { self.product.copy(0, "first_row", 0, 0) };
+        let right = self.product.copy(1, "first_column", self.right_start(), 0);
         format!(
             "\
 {copier}\
@@ -129,7 +129,7 @@ const unsigned int at = {place}, barrier = rows_full + 8 * kept;
 ",
             n_steps = self.product.n_steps(),
             place = self.kept_place(),
-            copy = self.product.copy(0, "first_row", 0),
+            copy = self.product.copy(0, "first_row", 0, 0),
         );
         let fill = self.product.cores.fill("rows_full + 8 * kept", self.rows_bytes(), &copies);
         let next = self.next_kept();

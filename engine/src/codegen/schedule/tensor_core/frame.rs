@@ -15,8 +15,8 @@ impl TensorCoreMatmul {
         self.n_stages * self.stage_bytes()
     }
 
-    fn stage_bytes(&self) -> usize {
-        self.lines().iter().sum::<usize>() * LINE_BYTES
+    pub fn stage_bytes(&self) -> usize {
+        self.lines().iter().sum::<usize>() * LINE_BYTES * self.n_terms()
     }
 
     /// Row and column of the first point of a group; rows are counted through all matrices.
@@ -43,9 +43,10 @@ impl TensorCoreMatmul {
     /// Emits the products of a tile.
     pub fn multiply(&self, code: &mut Code) {
         let right = format!("at + {}", self.lines()[0] * LINE_BYTES);
-        self.multiplier(self.n_stages, self.stage_bytes(), ["at", &right])
-            .lines()
-            .for_each(|line| code.line(line));
+        code.lines(&match self.exact {
+            None => self.multiplier(self.n_stages, self.stage_bytes(), ["at", &right]),
+            Some(_) => self.multiplier_of_terms(),
+        });
     }
 
     /// Emits `body` at each group of points of the thread, at the row and the column of its first one.
@@ -108,8 +109,7 @@ const unsigned int first_row = (band * {BAND} + in_band % height) * {rows}, firs
     /// The warpgroup that fills the ring.
     fn copier(&self) -> String {
         let (n_stages, stage_bytes) = (self.n_stages, self.stage_bytes());
-        let copies =
-            [self.copy(0, "first_row", 0), self.copy(1, "first_column", self.lines()[0] * LINE_BYTES)];
+        let copies = self.copies();
         format!(
             "\
 {copier}\
@@ -130,21 +130,34 @@ parity ^= 1;
             copier = self.cores.copier(N_MULTIPLIERS, 24),
             tiles = self.tiles(),
             n_steps = self.n_steps(),
-            fill = self.cores.fill("barrier", stage_bytes, &copies.concat()),
+            fill = self.cores.fill("barrier", stage_bytes, &copies),
         )
     }
 
-    /// The copies of one matrix's tile to `start` within a stage.
-    pub fn copy(&self, side: usize, first: &str, start: usize) -> String {
+    /// The copies of a stage: the left tiles of all terms, then the right ones.
+    fn copies(&self) -> String {
+        let (n_terms, [left, right]) = (self.n_terms(), self.lines().map(|lines| lines * LINE_BYTES));
+        let of_side = |side: usize, first: &str, start: usize, bytes: usize| -> String {
+            (0..n_terms).map(|term| self.copy(side, first, start + term * bytes, term)).collect()
+        };
+        [of_side(0, "first_row", 0, left), of_side(1, "first_column", n_terms * left, right)].concat()
+    }
+
+    /// The copies of a tile of one matrix's term to `start` within a stage.
+    pub fn copy(&self, side: usize, first: &str, start: usize, term: usize) -> String {
         let (depth, lines) = (self.depth(), self.lines()[side]);
-        let z = if self.sides[side].is_batched { "z" } else { "0" };
+        let z = match (self.sides[side].is_batched, self.n_terms()) {
+            (true, 1) => "z".to_string(),
+            (true, n_terms) => format!("z * {n_terms} + {term}"),
+            (false, _) => term.to_string(),
+        };
         if self.sides[side].is_along {
             let to = format!("at + {start}");
-            return self.cores.copy(&to, side, &[&format!("step * {depth}"), first, z], "barrier");
+            return self.cores.copy(&to, side, &[&format!("step * {depth}"), first, &z], "barrier");
         }
         let copy = |i: usize| {
             let (to, line) = (format!("at + {}", start + i * BLOCK_BYTES), format!("{first} + {}", i * ROWS));
-            self.cores.copy(&to, side, &[&line, &format!("step * {depth}"), z], "barrier")
+            self.cores.copy(&to, side, &[&line, &format!("step * {depth}"), &z], "barrier")
         };
         (0..lines / ROWS).map(copy).collect()
     }
@@ -186,16 +199,16 @@ for (int i = 0; i < {n_parts}; i++) hold(sums[i]);
 {of_last}",
             n_sums = self.tile.columns / 2,
             n_steps = self.n_steps(),
-            products = self.products(places),
+            products = self.products("sums", places, "step | k"),
         )
     }
 
-    /// The products of a step.
-    fn products(&self, places: [&str; 2]) -> String {
+    /// The products of a step, added to the array `sums` unless `adds` is 0.
+    pub fn products(&self, sums: &str, places: [&str; 2], adds: &str) -> String {
         let product = self.product();
         let (name, n_parts, n_each) = (product.name(), self.n_parts(), self.depth() / product.step());
         let [at_left, at_right] = places;
-        let sums = if product.n_parts == 1 { "sums[i]" } else { "sums" };
+        let part = if product.n_parts == 1 { "[i]" } else { "" };
         let n_calls = n_parts / product.n_parts;
         let [left, right] = [0, 1].map(|side| {
             // A step along the contracted axis: 32 bytes of each line, or whole lines.
@@ -210,7 +223,7 @@ for (int i = 0; i < {n_parts}; i++) hold(sums[i]);
 for (int k = 0; k < {n_each}; k++) {{
 #pragma unroll
 for (int i = 0; i < {n_calls}; i++)
-{name}({sums}, {l}({at_left} + (group * {n_parts} + i) * {BLOCK_BYTES} + k * {ls}), {r}({at_right} + k * {rs}), step | k);
+{name}({sums}{part}, {l}({at_left} + (group * {n_parts} + i) * {BLOCK_BYTES} + k * {ls}), {r}({at_right} + k * {rs}), {adds});
 }}
 ",
             l = left.1,

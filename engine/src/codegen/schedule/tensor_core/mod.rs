@@ -16,6 +16,7 @@ mod frame;
 mod preload;
 mod score_fold;
 mod side;
+mod terms;
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32};
@@ -26,6 +27,7 @@ use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::vector_group::{Group, width};
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::map::group_with_registers;
+use crate::codegen::schedule::matmul_point::ProductForm;
 use crate::codegen::tensor_map::Frame;
 use crate::device_model::{DeviceModel, TensorCores};
 use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody};
@@ -48,6 +50,8 @@ const LINE_BYTES: usize = 128;
 const NEIGHBOURS: usize = 8;
 /// The most stages of the ring.
 const MOST_STAGES: usize = 6;
+/// Terms of a factor in `f32`.
+const N_TERMS: usize = 3;
 /// Bytes of shared memory beside the ring: its alignment, and the barriers.
 const BESIDE_RING: usize = 2048;
 
@@ -108,6 +112,8 @@ pub struct TensorCoreMatmul {
     tile: ResultTile,
     n_stages: usize,
     n_blocks: usize,
+    /// The product in `f32` whose factors the sides hold in terms.
+    exact: Option<ProductForm>,
 }
 
 impl TensorCoreMatmul {
@@ -147,18 +153,36 @@ impl TensorCoreMatmul {
         let lines = [(lhs, [lhs.row, lhs.col], m), (rhs, [rhs.col, rhs.row], n)];
         let [left, right] =
             lines.map(|(matrix, strides, extent)| Side::of(matrix, strides, [extent, k], batch, dtype));
-        let stage_bytes = (tile.rows + tile.columns) * LINE_BYTES;
-        let n_stages = device.double_buffer_bytes.saturating_sub(BESIDE_RING) / stage_bytes;
         let n_tiles = batch * m.div_ceil(tile.rows) * n.div_ceil(tile.columns);
-        (n_stages >= 2).then_some(TensorCoreMatmul {
+        let schedule = TensorCoreMatmul {
             extents: [batch, m, n, k],
             dtype,
             cores,
             sides: [left?, right?],
             tile,
-            n_stages: n_stages.min(MOST_STAGES),
+            n_stages: 0,
             n_blocks: n_tiles.min(device.n_processors),
-        })
+            exact: None,
+        };
+        schedule.with_ring(device)
+    }
+
+    /// The schedule with as many stages as fit into shared memory; none if there is only one.
+    fn with_ring(self, device: &DeviceModel) -> Option<TensorCoreMatmul> {
+        let n_bytes = device.double_buffer_bytes.saturating_sub(BESIDE_RING);
+        let n_stages = (n_bytes / self.stage_bytes()).min(MOST_STAGES);
+        (n_stages >= 2).then_some(TensorCoreMatmul { n_stages, ..self })
+    }
+
+    /// The product in `f32` whose factors in terms this product multiplies.
+    fn in_terms(self, exact: ProductForm, device: &DeviceModel) -> Option<TensorCoreMatmul> {
+        let sides = self.sides.map(|side| side.stacked(N_TERMS));
+        TensorCoreMatmul { sides, exact: Some(exact), ..self }.with_ring(device)
+    }
+
+    /// Terms of a factor.
+    fn n_terms(&self) -> usize {
+        if self.exact.is_some() { N_TERMS } else { 1 }
     }
 
     fn product(&self) -> WarpgroupProduct {
@@ -229,6 +253,9 @@ impl Schedule for TensorCoreMatmul {
             });
         }
         self.multiply(code);
+        if let Some(exact) = &self.exact {
+            self.exact_where_not_finite(code, kernel, exact);
+        }
         let mut result = Ok(());
         self.at_groups(code, true, |code, [row, column]| {
             for first in (0..NEIGHBOURS).step_by(width) {

@@ -56,6 +56,12 @@ impl Side {
         })
     }
 
+    /// The same where each matrix is a dense stack of so many.
+    pub fn stacked(self, n: usize) -> Side {
+        let ([inner, outer, batch], row) = (self.extents, self.strides[0]);
+        Side { extents: [inner, outer, batch * n], strides: [row, row * outer], ..self }
+    }
+
     /// The tensor map for tiles of `lines` lines and `depth` elements along the contracted axis.
     pub fn map(&self, lines: usize, depth: usize) -> TensorMap {
         let &Side { operand, dtype, offset, extents, strides, is_along, .. } = self;
