@@ -66,9 +66,20 @@ const NODES: &str = "
   is_any: bool[41] = any(is_above, axis=[0])
   hot: f32[24, 40] = one_hot(at, classes=40)
   counts: i32[40] = bincount(at, bins=40)
+  product: T[37, 29] = matmul(x, w)
+  halved: T[37, 29] = right_shift(product, one)
+  line: T[1, 41] = reshape(column_products, shape=[1, 41])
+  few_points: T[1, 29] = matmul(line, w)
+  is_more: bool[1, 29] = gt(few_points, one)
+  scores: T[37, 29] = matmul(sums, w)
+  best_score: i32[37] = argmax(scores, axis=1)
+  broad: T[41, 136] = pad(joined, after=[0, 70], before=[0, 0], value=7)
+  tall: T[136, 41] = transpose(broad)
+  blocks: T[136, 136] = matmul(tall, broad)
+  halved_blocks: T[136, 136] = right_shift(blocks, one)
 ";
 
-const OUTPUTS: [&str; 26] = [
+const OUTPUTS: [&str; 30] = [
     "row_sums",
     "column_products",
     "most",
@@ -95,6 +106,10 @@ const OUTPUTS: [&str; 26] = [
     "is_any",
     "hot",
     "counts",
+    "halved",
+    "is_more",
+    "best_score",
+    "halved_blocks",
 ];
 
 /// The graph in a type.

@@ -10,9 +10,9 @@ use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::schedule::map::at_point;
-use crate::codegen::schedule::matmul_point::{ProductForm, multiplied_and_added};
+use crate::codegen::schedule::matmul_point::{ProductForm, multiplied_and_added, with_sum};
 use crate::device_model::DeviceModel;
-use crate::fusion::{FusedInst, FusedOp, MatrixOperand};
+use crate::fusion::MatrixOperand;
 use cubecl_core::ir::{Builtin, ElemType, Variable};
 
 /// Threads along each side of a tile.
@@ -141,8 +141,7 @@ impl Schedule for MatmulBlocked {
         let mut result = Ok(());
         for (point, sum) in tile.points(code).into_iter().zip(sums) {
             code.when(point.is_inside, |code| {
-                let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
-                let registers = body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
+                let registers = with_sum(code, &body, sum);
                 result = result.clone().and(at_point(code, &body, point.number, registers));
             });
         }

@@ -10,6 +10,7 @@ use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::operand::{Argument, OperandForm};
 use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::Buffers;
+use crate::codegen::ops::integers::within_type;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::by_column::by_column;
@@ -400,7 +401,7 @@ impl FoldRows<'_> {
             let mut own = self.base.clone();
             for (reg, inst) in insts.iter().enumerate() {
                 if inst.op == FusedOp::Accumulator {
-                    own[reg] = Some(product);
+                    own[reg] = Some(within_type(code, inst.dtype, product));
                 }
             }
             registers.push(own);

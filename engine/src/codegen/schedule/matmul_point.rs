@@ -3,7 +3,9 @@
 use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::Code;
 use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
+use crate::codegen::ops::body::{BodyCode, Registers};
 use crate::codegen::ops::buffers::{Buffers, Memory};
+use crate::codegen::ops::integers::within_type;
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::schedule::map::at_point;
 use crate::codegen::types::THREADS;
@@ -95,6 +97,13 @@ pub fn multiplied_and_added(
     code.bin(Arithmetic::Add, product, total)
 }
 
+/// The registers of a point that know its sum alone. A sum of integers of fewer bits than its register wraps here.
+pub fn with_sum(code: &mut Code, body: &BodyCode, sum: Variable) -> Registers {
+    let mut of_inst =
+        |inst: &FusedInst| (inst.op == FusedOp::Accumulator).then(|| within_type(code, inst.dtype, sum));
+    body.body.insts.iter().map(&mut of_inst).collect()
+}
+
 /// A thread per point sums its products in the order of the contracted axis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulByPoint(pub ProductForm);
@@ -115,8 +124,7 @@ impl Schedule for MatmulByPoint {
         let mut result = Ok(());
         code.when(is_point, |code| {
             let sum = self.0.at(code, kernel.buffers, point);
-            let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
-            let registers = body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
+            let registers = with_sum(code, &body, sum);
             result = at_point(code, &body, point, registers);
         });
         result

@@ -12,9 +12,9 @@ use crate::codegen::ops::buffers::{Buffers, Memory};
 use crate::codegen::ops::scalar::widened;
 use crate::codegen::schedule::epilogue::matmul_body;
 use crate::codegen::schedule::map::at_point;
-use crate::codegen::schedule::matmul_point::{ProductForm, multiplied_and_added};
+use crate::codegen::schedule::matmul_point::{ProductForm, multiplied_and_added, with_sum};
 use crate::device_model::DeviceModel;
-use crate::fusion::{FusedInst, FusedOp, Kernel, MatmulBody, MatrixOperand};
+use crate::fusion::{Kernel, MatmulBody, MatrixOperand};
 use crate::ir::DType;
 use cubecl_core::ir::{Builtin, ElemType, Variable};
 
@@ -185,8 +185,7 @@ impl Schedule for MatmulSliced {
             let (number, is_inside) = tile.point(code, place, kernel.points());
             code.when(is_inside, |code| {
                 let sum = tile.total(code, partial, place);
-                let is_sum = |inst: &FusedInst| inst.op == FusedOp::Accumulator;
-                let registers = body.body.insts.iter().map(|inst| is_sum(inst).then_some(sum)).collect();
+                let registers = with_sum(code, &body, sum);
                 result = result.clone().and(at_point(code, &body, number, registers));
             });
         }
