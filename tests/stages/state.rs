@@ -94,6 +94,46 @@ fn evaluations_read_the_state_of_training() {
     }
 }
 
+/// A state that reads one of each batch sees its value before that batch, whether or not several batches make a step.
+#[test]
+fn states_see_each_other_before_the_batch() {
+    let text = r#"(
+        name: "linked",
+        data: {"rows": (source: "numbers", n_train: 32, n_test: 8)},
+        inputs: {"row": (type: "i32[B]", from: "rows.number")},
+        params: {
+            "w": (type: "f32[]", init: 1), "mean": (type: "f32[]", state: true), "last": (type: "f32[]", state: true),
+            "older": (type: "f32[]", state: true), "total": (type: "f32[]", state: true),
+            "n": (type: "f32[]", state: true),
+        },
+        nodes: {
+            "x": "cast(row, dtype=f32) * 0.0 + 2.0",
+            "error": "mean(x * w)",
+            "mean_next": "mean * 0.5 + mean(x) * 0.5",
+            "last_next": "copy(mean)",
+            "older_next": "copy(last)",
+            "total_next": "total + mean",
+            "n_next": "n + 1.0",
+        },
+        stages: {
+            "train": Train(
+                data: "rows.train", loss: "error", batch: 8, accumulate: PARTS, optimizer: Sgd(lr: 0.1),
+                state: {
+                    "n": "n_next", "older": "older_next", "last": "last_next", "total": "total_next",
+                    "mean": "mean_next",
+                },
+            ),
+            "after": Run(outputs: ["mean", "last", "older", "total", "n"]),
+        },
+    )"#;
+    for accumulate in [1u8, 2] {
+        let report = run(&text.replace("PARTS", &accumulate.to_string())).unwrap();
+        let found =
+            ["mean", "last", "older", "total", "n"].map(|name| report.outputs[name].values.to_f64()[0]);
+        assert_eq!(found, [1.875, 1.75, 1.5, 4.25, 4.0 / f64::from(accumulate)]);
+    }
+}
+
 #[test]
 fn checkpoints_carry_state_beside_an_optimizer() {
     let dir = tempfile::tempdir().unwrap();

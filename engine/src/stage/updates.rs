@@ -16,8 +16,9 @@ pub(super) struct Updates {
 impl Updates {
     /// The updates that the stage gives, and those that the pipeline brings along.
     ///
-    /// If several batches make a step, a state whose next value depends on rows is updated with every batch, and so is a
-    /// state that such a value reads. All others are updated once, when the parameters change.
+    /// If several batches make a step, a state whose next value depends on rows is updated with every batch. So is each
+    /// state that the next value of such a state reads, or whose next value reads such a state. All others are updated
+    /// once, when the parameters change.
     pub(super) fn of(pipeline: &Pipeline, stage: &TrainStage) -> Updates {
         let all = all(pipeline, stage);
         let (of_batch, of_step) = split(pipeline, all.clone());
@@ -32,6 +33,9 @@ impl Updates {
 type Links = Vec<(Symbol, Symbol)>;
 
 /// The updates of each batch, and those of each step.
+///
+/// No update of one kind reads a state of the other kind. Each therefore sees values from before the batch or the step
+/// that it belongs to, although batches store their states first.
 fn split(pipeline: &Pipeline, all: Links) -> (Links, Links) {
     let graph = &pipeline.graph;
     let reached =
@@ -43,8 +47,13 @@ fn split(pipeline: &Pipeline, all: Links) -> (Links, Links) {
     let (mut of_batch, mut of_step): (Vec<_>, Vec<_>) = all.into_iter().partition(takes_rows);
     loop {
         let read = reached(&of_batch);
-        let is_read = |(state, _): &(Symbol, Symbol)| graph.find(state).is_some_and(|it| read[it.node]);
-        let (more, rest): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_read);
+        let states: Vec<_> = of_batch.iter().filter_map(|(state, _)| graph.find(state)).collect();
+        let is_linked = |update: &(Symbol, Symbol)| {
+            let is_read = graph.find(&update.0).is_some_and(|it| read[it.node]);
+            let reads = reached(std::slice::from_ref(update));
+            is_read || states.iter().any(|it| reads[it.node])
+        };
+        let (more, rest): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_linked);
         of_step = rest;
         if more.is_empty() {
             return (of_batch, of_step);

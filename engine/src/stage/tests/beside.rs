@@ -88,6 +88,20 @@ fn several_batches_update_what_depends_on_rows() {
     assert_eq!((next.state["count"].int(0), next.state["w.grad"].float(0)), (1, 0.0));
 }
 
+/// The average reads the mean of all batches, so it changes with every batch, too.
+#[test]
+fn several_batches_update_what_reads_a_state_of_theirs() {
+    let registry = momentum();
+    let pipeline = averaging(&registry);
+    let state = [links(&["mean", "seen", "count"]), vec![("average".into(), "shift".into())]].concat();
+    let train = TrainStage { state, ..beside(2) };
+    assert_eq!(rehearse(&pipeline, &train, &registry), Ok(()));
+    let graph = training(&pipeline, &train, &points(), BATCHES, &registry).unwrap().graph;
+    assert_eq!(updated(&graph), ["mean", "seen", "average"]);
+    let graph = applying(&pipeline, &train, &points(), &registry).unwrap().graph;
+    assert_eq!(updated(&graph), ["count"]);
+}
+
 #[test]
 fn a_pipeline_brings_updates_along() {
     let registry = momentum();
