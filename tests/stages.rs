@@ -17,6 +17,8 @@ mod energy;
 mod generate;
 #[path = "stages/hoisting.rs"]
 mod hoisting;
+#[path = "stages/interrupts.rs"]
+mod interrupts;
 #[path = "stages/linalg.rs"]
 mod linalg;
 #[path = "stages/linear_loss.rs"]
@@ -27,6 +29,8 @@ mod long_columns;
 mod offline;
 #[path = "stages/optimizers.rs"]
 mod optimizers;
+#[path = "stages/own_states.rs"]
+mod own_states;
 #[path = "stages/predictor.rs"]
 mod predictor;
 #[path = "common/present.rs"]

@@ -6,6 +6,8 @@ use crate::ir::Symbol;
 /// A training stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainStage {
+    /// The name of the stage. It tells the states of its optimizer from those of other stages.
+    pub name: Symbol,
     /// Training rows.
     pub data: SplitRef,
     /// Rows per batch; binds the leading named extent of the data inputs.

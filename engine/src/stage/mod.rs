@@ -20,6 +20,7 @@ mod repeat;
 mod rows;
 mod running;
 mod search;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod training;

@@ -4,6 +4,7 @@ use super::loss_scale::Factor;
 use super::own::own_input;
 use super::rates::rate;
 use super::recompute::recompute;
+use super::slots::Slots;
 use crate::diag::Code;
 use crate::grad::{Differentiated, GradIssue, differentiate, named};
 use crate::ir::{
@@ -23,6 +24,8 @@ pub struct Steps<'s> {
     pub optimizer: &'s OptimizerDecl,
     /// The parameters that it changes.
     pub trained: &'s [Symbol],
+    /// The names of the optimizer's states.
+    pub slots: Slots,
     /// The states beside them that are updated once in a step.
     pub once: &'s [Symbol],
     /// Layers that the backward pass recomputes: their paths and their nodes.
@@ -260,7 +263,8 @@ fn step_params(
     for (&param, grad) in params.iter().zip(grads) {
         let settings = optimizer.settings_of(builder.graph.name_of(param));
         let attrs = attrs_for(settings.attrs, settings.decay_bias, builder.ty(param));
-        update(builder, (settings.op, attrs), [param, grad, rates[&settings.lr]], guard.is_some())?;
+        let operands = [param, grad, rates[&settings.lr]];
+        update(builder, (settings.op, attrs), operands, (&steps.slots, guard.is_some()))?;
     }
     if let Some(guard) = guard {
         guard.hold(builder, first, steps.once);
@@ -322,7 +326,7 @@ fn update(
     b: &mut Builder,
     (op, attrs): (&str, Attrs),
     [param, grad, lr]: [Value; 3],
-    is_guarded: bool,
+    (names, is_guarded): (&Slots, bool),
 ) -> Result<(), StageIssue> {
     let name = b.graph.name_of(param).clone();
     let ty = b.ty(param).clone();
@@ -334,7 +338,10 @@ fn update(
     let Role::Optimizer { slots } = &form.role else {
         return Err(StageIssue::new(format!("`{op}` is not an optimizer"), None));
     };
-    let slot = |slot: &String| own_input(b, &format!("{name}.{slot}"), InputKind::State, ty.clone());
+    let slot = |slot: &String| {
+        let name = names.name(&format!("{name}.{slot}"));
+        own_input(b, &name, InputKind::State, ty.clone())
+    };
     let slots: Vec<Value> = slots.iter().map(slot).collect::<Result<_, _>>()?;
     let operands: Vec<Value> = [param, grad, lr].into_iter().chain(slots.iter().copied()).collect();
     b.set_scope(&name, None);

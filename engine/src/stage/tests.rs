@@ -5,6 +5,7 @@ mod by_hand;
 mod groups;
 mod scaled;
 mod schedules;
+mod slots;
 
 use super::*;
 use crate::ir::{Attrs, InputKind, Node, NodeOp, parse};
@@ -88,6 +89,7 @@ fn schedule(name: &str, values: [f64; 3]) -> Schedule {
 
 fn stage(lr: Schedule, clip_norm: Option<f64>) -> TrainStage {
     TrainStage {
+        name: "train".into(),
         data: SplitRef { data: "points".into(), split: "train".into() },
         batch: 2,
         accumulate: 1,
@@ -303,6 +305,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
         recomputed: &[],
         n_steps: 1,
         norm: NormShown::Never,
+        slots: super::slots::Slots::default(),
     };
     let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);

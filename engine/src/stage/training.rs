@@ -3,6 +3,7 @@
 use super::declared::{expect_data, expect_one_way, expect_state};
 use super::optimize::{NormShown, Steps};
 use super::own::own_input;
+use super::slots::{Slots, expect_own_name};
 use super::updates::{Updates, trained};
 use super::{Rows, ScaleStates, SplitShape};
 use super::{StageGraph, StageIssue, Wanted, add_sums, optimize, rows, select};
@@ -13,7 +14,6 @@ use crate::last_rows::last_rows;
 use crate::op::Registry;
 use crate::pass::sound;
 use crate::pipeline::{Pipeline, StageKind, TrainStage};
-use std::collections::HashSet;
 
 impl StageKind for TrainStage {
     fn keyword(&self) -> &'static str {
@@ -25,6 +25,7 @@ impl StageKind for TrainStage {
     }
 
     fn expect_declared(&self, name: &str, pipeline: &Pipeline) -> Result<(), StageIssue> {
+        expect_own_name(name, self)?;
         expect_data(pipeline, &self.data.data)?;
         if let Some(evaluation) = &self.evaluate {
             expect_data(pipeline, &evaluation.data.data)?;
@@ -96,8 +97,8 @@ pub fn training_with(
     // A gradient of a stack would take memory, too.
     let fed = sound("last-rows", Level::Bound, last_rows(&fed, registry));
     let trained = trained(pipeline, stage);
-    let steps =
-        steps(stage, (&trained, &updates.once), &pipeline.recomputed, (total_steps(stage, data), *norm));
+    let n_steps = total_steps(stage, data);
+    let steps = steps(pipeline, stage, (&trained, &updates.once), (n_steps, *norm), registry);
     let graph = match steps {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&fed, &steps, gradients, registry)?,
         Some(steps) => optimize::accumulate(&fed, &steps, gradients, registry)?,
@@ -147,7 +148,8 @@ fn apply(
 ) -> Result<Graph, StageIssue> {
     let trained = trained(pipeline, stage);
     let updates = Updates::of(pipeline, stage);
-    let Some(steps) = steps(stage, (&trained, &updates.once), &pipeline.recomputed, (n_steps, norm)) else {
+    let changed = (&*trained, &*updates.once);
+    let Some(steps) = steps(pipeline, stage, changed, (n_steps, norm), registry) else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
     let wanted =
@@ -164,17 +166,19 @@ fn scale_states(stage: &TrainStage) -> Option<ScaleStates> {
 
 /// The steps of the stage's optimizer, if it has one. `once` names the states that are updated with them.
 fn steps<'s>(
+    pipeline: &'s Pipeline,
     stage: &'s TrainStage,
     (trained, once): (&'s [Symbol], &'s [Symbol]),
-    recomputed: &'s [(Symbol, HashSet<Symbol>)],
     (n_steps, norm): (usize, NormShown),
+    registry: &Registry,
 ) -> Option<Steps<'s>> {
     stage.optimizer.as_ref().map(|optimizer| Steps {
         stage,
         optimizer,
         trained,
+        slots: Slots::of(pipeline, stage, registry),
         once,
-        recomputed,
+        recomputed: &pipeline.recomputed,
         n_steps,
         norm,
     })
@@ -228,7 +232,8 @@ fn rehearse_training(pipeline: &Pipeline, stage: &TrainStage, registry: &Registr
     let bound = select(pipeline, &wanted, &rows::extents(pipeline, &stage.data.data, stage.batch)?)?;
     rows::expect_free_names(pipeline, &bound, &stage.data.data)?;
     let trained = trained(pipeline, stage);
-    let graph = match steps(stage, (&trained, &updates.once), &pipeline.recomputed, (1, NormShown::Never)) {
+    let changed = (&*trained, &*updates.once);
+    let graph = match steps(pipeline, stage, changed, (1, NormShown::Never), registry) {
         Some(steps) if stage.accumulate <= 1 => optimize::optimize(&bound, &steps, &[], registry)?,
         Some(steps) => {
             apply(pipeline, stage, (1, NormShown::Never), registry)?;

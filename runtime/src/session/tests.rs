@@ -40,6 +40,7 @@ fn split(data: &str, split: &str) -> SplitRef {
 
 fn train_stage() -> TrainStage {
     TrainStage {
+        name: "train".into(),
         data: split("data", "train"),
         batch: 4,
         accumulate: 1,
@@ -284,7 +285,8 @@ fn the_error_of_an_unfit_checkpoint_names_the_cause() {
         why(Pipeline { seed: 8, ..training(train_stage()) }),
         "it was written with seed 7, this run has seed 8"
     );
-    let other = stages(vec![("learn", train_stage().into())]);
+    let learn = TrainStage { name: "learn".into(), ..train_stage() };
+    let other = stages(vec![("learn", learn.into())]);
     assert_eq!(why(other), "it was written by stage `train`, which is no training stage here");
     let mut more = training(train_stage());
     more.params.push(ParamDecl { name: "b".into(), ..more.params[0].clone() });

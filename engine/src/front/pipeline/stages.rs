@@ -85,10 +85,11 @@ fn read(
     registry: &Registry,
     diags: &mut Diagnostics,
 ) -> Vec<Stage> {
-    let (roots, written) = (vec![], HashSet::new());
-    let mut reader = StageReader { pipeline, scope, dims, functions, registry, roots, written, diags };
+    let (stage, roots, written) = ("".into(), vec![], HashSet::new());
+    let mut reader = StageReader { pipeline, scope, dims, functions, registry, stage, roots, written, diags };
     let mut stages = vec![];
     for (name, value) in entries(value, "`stages`", reader.diags).unwrap_or_default() {
+        reader.stage = name.value.into();
         let kind = form_of(value, registry, reader.diags).and_then(|form| (form.read)(&mut reader, value));
         stages.extend(kind.map(|kind| Stage { name: name.value.into(), kind, span: Some(name.span) }));
     }

@@ -167,6 +167,11 @@ impl Repeat {
         resumed
     }
 
+    /// Whether a trip has begun, which is completed even if all trainings have ended since.
+    fn has_begun(&self) -> bool {
+        self.place > 0 || self.is_inside
+    }
+
     /// Runs the next part of the trip, or the rest of it, unless it is passed over.
     fn run_part(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
         let trip = self.trip;
@@ -205,7 +210,7 @@ impl Repeat {
 
 impl Part for Repeat {
     fn trip(&mut self, run: &mut StageRun<'_, '_>) -> Result<(), Stopped> {
-        while self.trip < self.times && self.has_ended() != Some(true) {
+        while self.trip < self.times && (self.has_begun() || self.has_ended() != Some(true)) {
             while self.place < self.turns.len() {
                 self.run_part(run)?;
             }

@@ -34,7 +34,10 @@ impl Runnable for RunStage {
         running.inference.ready.executable.cancel_by(run.session.cancel_flag());
         (run.tell)(&Event::StageStarted { stage: run.name, kind: "run", n_steps: self.steps as u64 });
         running.trip(&mut run)?;
-        running.conclude(&mut run, true)
+        match run.session.is_cancelled() {
+            true => Err(SessionError::Interrupted { checkpoint: None }.into()),
+            false => running.conclude(&mut run, true),
+        }
     }
 
     fn part(
@@ -133,12 +136,13 @@ impl Part for Running {
             if is_last || session.is_kept_after(self.step) {
                 report_kept(&self.name, self.step - 1, self.inference.ready.kept()?, run.tell);
             }
-            if session.is_cancelled() {
-                return Err(SessionError::Interrupted { checkpoint: None }.into());
-            }
             if has_ended {
                 // The steps that are left have numbers, too, so the next trip starts at a multiple.
                 self.step = end;
+            }
+            // A complete trip is not interrupted here. A `Repeat` first counts its part as done.
+            if self.step < end && session.is_cancelled() {
+                return Err(SessionError::Interrupted { checkpoint: None }.into());
             }
         }
         self.stepping += start.elapsed();

@@ -148,6 +148,10 @@ impl Session {
             batches.end_steps_with(Ready { plan, executable }, &self.pipeline.params);
             self.state.clear(&batches.used_up)?;
         }
+        // What an earlier run of the stage left.
+        let is_declared = |name: &Symbol| self.pipeline.params.iter().any(|param| param.name == *name);
+        let own: Vec<Symbol> = batches.carried.iter().filter(|name| !is_declared(name)).cloned().collect();
+        self.state.clear(&own)?;
         Rates::new(stage).write(&self.state)?;
         Ok(batches)
     }

@@ -26,6 +26,8 @@ pub struct StageReader<'a> {
     pub(super) dims: &'a Dims,
     pub(super) functions: &'a Functions,
     pub(super) registry: &'a Registry,
+    /// The name of the stage that is being read.
+    pub(super) stage: Symbol,
     /// Nodes that the stages read so far need.
     pub(super) roots: Vec<Value>,
     /// States that they write.

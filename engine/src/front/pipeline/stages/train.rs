@@ -51,13 +51,13 @@ impl StageReader<'_> {
         let judging = [rate, fields.place("monitor"), fields.place("early_stop"), best];
         fields.expect_evaluation(judging);
         fields.finish();
-
         if !has_optimizer {
             let span = value.head().map_or(value.span, |head| head.span);
             // Unreadable updates count as some.
             self.check_update(span, state.as_ref().is_none_or(|state| !state.is_empty()), accumulates);
         }
         let train = TrainStage {
+            name: self.stage.clone(),
             data: data?,
             batch: batch?,
             accumulate: accumulate?,

@@ -49,10 +49,14 @@ impl Training {
         };
         let end = ((epoch + 1) * per_epoch).min(self.n_steps);
         self.run_to(session, end.min(self.step.saturating_add(most)), tell)?;
+        // The end of an epoch comes before an interruption, because a resumed run begins with the next epoch.
         if self.step == end {
             self.end_epoch(session, epoch, start, tell)?;
         }
-        Ok(true)
+        match session.is_cancelled() {
+            true => Err(self.interrupt(session, tell)),
+            false => Ok(true),
+        }
     }
 
     fn begin_epoch(&mut self, session: &Session, epoch: u64) -> Result<Instant, SessionError> {
@@ -67,7 +71,7 @@ impl Training {
         Ok(start)
     }
 
-    /// Steps up to `end`, in slices short enough for progress and interruption to be live.
+    /// Steps up to `end`, or until the session is cancelled, in slices short enough for progress to be live.
     fn run_to(
         &mut self,
         session: &mut Session,
@@ -95,7 +99,7 @@ impl Training {
                 report_kept(&self.name, self.step - 1, self.batches.kept()?, tell);
             }
             if session.is_cancelled() {
-                return Err(self.interrupt(session, tell));
+                break;
             }
         }
         Ok(())

@@ -89,6 +89,8 @@ impl Part for TrainPart {
         training.unpark(run.session, goal)?;
         let goal = training.turn.as_ref().and_then(|turn| turn.goal).unwrap_or(goal);
         while training.step < goal && training.advance(run.session, goal - training.step, run.tell)? {}
+        // A file of this turn may not replace one that a later part writes.
+        training.finish_saving(run.tell)?;
         training.park(run.session)?;
         training.note_progress(run.session);
         self.seconds += start.elapsed();
