@@ -259,9 +259,12 @@ pub(super) struct PredictArgs {
     /// --input x=a.npy --input y=b.npy
     #[arg(long, value_name = "FILE|NAME=FILE", required = true)]
     pub(super) input: Vec<OsString>,
-    /// The file for results: .npz, .npy (of one output) or .csv, or - for CSV on the standard output
+    /// The file for results: .npz, .npy (of one output) or .csv, or - for CSV on the standard output. An existing
+    /// .csv file is replaced
     #[arg(long, default_value = "-", value_name = "FILE")]
     pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) force: ForceArgs,
 }
 
 #[derive(Args)]

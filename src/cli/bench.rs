@@ -20,6 +20,7 @@ use crate::Engine;
 
 pub(super) fn bench(engine: Engine, args: &BenchArgs) -> Result<(), Failure> {
     let loaded = Loaded::new(&engine, &args.pipeline)?;
+    loaded.opened.expect_stages("--stage", &args.stage)?;
     if let Some(file) = &args.compare {
         return compare(&loaded, args, &Earlier::read(file)?);
     }

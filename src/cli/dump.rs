@@ -10,6 +10,7 @@ use engine_runtime::data::npy;
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Event, Fault};
 use engine_runtime::tensor::HostTensor;
+use indexmap::IndexMap;
 
 use super::args::RunArgs;
 use super::explain::unknown_node;
@@ -56,21 +57,38 @@ fn write(path: &Path, value: &HostTensor, overwrite: Overwrite) -> Result<(), Fa
 /// The file for the value of a node after a step.
 fn path_of(args: &RunArgs, stage: &str, node: &str, step: u64) -> PathBuf {
     let number = args.dump_every.map_or(String::new(), |_| format!(".{step:06}"));
-    // Names of nodes inside an op have a slash after the op's name.
-    let name = node.replace('/', "_");
-    args.dump_dir.join(format!("{stage}.{name}{number}.npy"))
+    // Names of nodes inside an op have a slash after the op's name, and a stage may be called `../x`.
+    let name = format!("{stage}.{node}").replace(['/', '\\'], "_");
+    args.dump_dir.join(format!("{name}{number}.npy"))
 }
 
-/// Fails unless the values of these nodes can be written, for every stage that computes them.
+/// The failure of two values (stage, node) with one file.
+fn shared(path: &Path, (stage, node): (&str, &str), (other_stage, other_node): (&str, &str)) -> Failure {
+    let message = format!(
+        "{} would hold two values: `{node}` of stage `{stage}` and `{other_node}` of stage `{other_stage}`",
+        path.display()
+    );
+    let mut diagnostic = Diagnostic::error(Code::E0505, message);
+    diagnostic.help("dump one of them at a time, or rename a stage");
+    Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
+}
+
+/// Fails unless the values of these nodes can be written, each to its own file, for every stage that computes them.
 pub(super) fn expect_room(
     args: &RunArgs,
     pipeline: &Pipeline,
     stages: &[(Symbol, Compiled)],
 ) -> Result<(), Failure> {
+    let mut files: IndexMap<PathBuf, (&str, &str)> = IndexMap::new();
     for (stage, compiled) in stages {
         let is_computed = |path: &&String| compiled.typed.find(&pipeline.name_at(path)).is_some();
         for node in args.dump.iter().filter(is_computed) {
-            file::expect_room(&path_of(args, stage, node, 0), &ARRAY, args.force.overwrite())?;
+            let (path, value) = (path_of(args, stage, node, 0), (&**stage, node.as_str()));
+            file::expect_room(&path, &ARRAY, args.force.overwrite())?;
+            let first = *files.entry(path.clone()).or_insert(value);
+            if first != value {
+                return Err(shared(&path, first, value));
+            }
         }
     }
     Ok(())

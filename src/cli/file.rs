@@ -1,10 +1,12 @@
 //! Output files of commands. They replace no other files unless `--force` is given.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use engine_core::diag::{Code, Diagnostic, Sources};
+use engine_runtime::checkpoint::ARCHIVE;
 use engine_runtime::data::npy;
 use engine_runtime::files::{self, Format, Overwrite, Refusal, Target};
 use engine_runtime::session::Fault;
@@ -41,9 +43,24 @@ pub(super) const MODEL: Format = Format {
 /// The format of dumped arrays.
 pub(super) const ARRAY: Format =
     Format { name: "an array", is_own: |file| starts_with(file, npy::MAGIC), into_special: false };
-/// The format of results. The user names their path, so any existing file there is replaced.
-pub(super) const RESULTS: Format =
-    Format { name: "a file of results", is_own: |_| Ok(true), into_special: true };
+/// Archives of results.
+const NPZ: Format = Format { into_special: true, ..ARCHIVE };
+/// Arrays of results.
+const NPY: Format = Format { into_special: true, ..ARRAY };
+/// Tables of results. CSV has no mark of its writer, so any file called `.csv` is replaced.
+const CSV: Format = Format { name: "a .csv file", is_own: |_| Ok(true), into_special: true };
+/// Tables of results under another name, which may be that of notes or of a graph.
+const TABLE: Format = Format { name: "a .csv file", is_own: |_| Ok(false), into_special: true };
+
+/// The format of results, by the extension of their file.
+pub(super) fn results_format(path: &Path) -> &'static Format {
+    match path.extension().and_then(OsStr::to_str) {
+        Some("npz") => &NPZ,
+        Some("npy") => &NPY,
+        Some(extension) if extension.eq_ignore_ascii_case("csv") => &CSV,
+        _ => &TABLE,
+    }
+}
 
 fn starts_with(file: &mut File, start: &[u8]) -> io::Result<bool> {
     let mut found = vec![];

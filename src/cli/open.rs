@@ -10,7 +10,8 @@ use engine_core::diag::{Diagnostics, FileId, Sources, Span, nearest};
 use engine_core::front;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
-use engine_core::pipeline::{Given, LoadStage, Pipeline, Stage};
+use engine_core::pipeline::{Given, LoadStage, Pipeline, SaveStage, Stage};
+use engine_runtime::checkpoint::{CheckpointError, CheckpointFact};
 use engine_runtime::session::{Session, SessionError, StageFault};
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
@@ -85,17 +86,27 @@ impl Opened {
         session.set_parameters(self.weights.clone()).map(drop)
     }
 
+    /// Fails unless the pipeline has all these stages, which an option names.
+    pub(super) fn expect_stages<'n>(
+        &self,
+        option: &str,
+        names: impl IntoIterator<Item = &'n String>,
+    ) -> Result<(), Failure> {
+        let known: Vec<&str> = self.pipeline.stages.iter().map(|stage| &*stage.name).collect();
+        let Some(unknown) = names.into_iter().find(|name| !known.contains(&name.as_str())) else {
+            return Ok(());
+        };
+        let hint = match nearest(unknown, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", known.join(", ")),
+        };
+        Err(Failure::graph(format!("{option}: there is no stage `{unknown}`; {hint}")))
+    }
+
     /// The pipeline with these of its stages alone, or with all if there are none.
     pub(super) fn only(self, stages: &[String]) -> Result<Self, Failure> {
+        self.expect_stages("--only", stages)?;
         let mut pipeline = Pipeline::clone(&self.pipeline);
-        let known: Vec<&str> = self.pipeline.stages.iter().map(|stage| &*stage.name).collect();
-        if let Some(unknown) = stages.iter().find(|name| !known.contains(&name.as_str())) {
-            let hint = match nearest(unknown, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", known.join(", ")),
-            };
-            return Err(Failure::graph(format!("--only: there is no stage `{unknown}`; {hint}")));
-        }
         let named =
             self.pipeline.stages.iter().filter(|stage| stages.iter().any(|name| **name == *stage.name));
         let wanted: Vec<&Stage> = named.flat_map(|stage| self.pipeline.with_parts(stage)).collect();
@@ -120,9 +131,24 @@ impl Opened {
             return self.stage_failure(stage, fault);
         }
         match error.diagnostic(&self.pipeline) {
-            Some(diagnostic) => Failure::diagnostic(error.fault(), diagnostic, &self.sources).by(&error),
+            Some(mut diagnostic) => {
+                diagnostic.help = self.help_for_save(&error).or(diagnostic.help);
+                Failure::diagnostic(error.fault(), diagnostic, &self.sources).by(&error)
+            }
             None => error.into(),
         }
+    }
+
+    /// The help for the file of a `Save` stage that cannot be written.
+    fn help_for_save(&self, error: &SessionError) -> Option<String> {
+        let SessionError::Checkpoint(CheckpointError { path, fact }) = error else { return None };
+        if !matches!(fact, CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_)) {
+            return None;
+        }
+        let is_of =
+            |stage: &&Stage| stage.get::<SaveStage>().is_some_and(|save| Path::new(&save.path) == path);
+        let stage = self.pipeline.stages.iter().find(is_of)?;
+        Some(format!("make room or choose another folder; `--set {}.path=\"FILE\"` does", stage.name))
     }
 
     /// The failure of a stage that cannot become a graph, with its place in the file.

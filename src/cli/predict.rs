@@ -9,20 +9,22 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine_core::diag::Sources as Texts;
 use engine_core::ir::{Attr, Symbol};
 use engine_core::pipeline::{DataDecl, Given, LoadStage, PredictStage, Stage};
 use engine_core::stage::{Prediction, prediction};
+use engine_runtime::data::fault::{CellFault, TableError};
 use engine_runtime::data::rows::Reading;
 use engine_runtime::data::source::Sources;
 use engine_runtime::data::{npy, npz, table};
-use engine_runtime::files::Overwrite;
-use engine_runtime::session::{CompilingPlanner, DataNames, Session, StageFault, data_names};
+use engine_runtime::diagnostic::Coded;
+use engine_runtime::session::{CompilingPlanner, DataNames, Fault, Session, StageFault, data_names};
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::args::PredictArgs;
 use super::device::{compile_options_for, on_device};
-use super::file::{self, RESULTS};
+use super::file::{self, results_format};
 use super::open::{Opened, open_for};
 use super::output::{Failure, expect_printed, print, remark, show};
 use crate::Engine;
@@ -53,9 +55,9 @@ pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure>
         for note in loaded(&opened, &mut session, args.load.as_deref())? {
             remark(format!("note: {note}"));
         }
-        predict_rows(&opened, &mut session, stage, &fed, &rows)
+        predict_rows(&opened, &mut session, stage, &fed, (&rows, &files))
     })?;
-    write(&args.output, &outputs, &classes)
+    write(args, &outputs, &classes)
 }
 
 /// The files of inputs: `NAME=FILE`, or `FILE` of the only input.
@@ -87,7 +89,8 @@ fn read_rows(
     };
     let known = from.and_then(|(data, field)| trained.get(&format!("{data}.{field}")));
     let has_names = known.is_some_and(|names| !names.columns.is_empty());
-    let rows = table::read_as(file, &Reading { dtype: ty.dtype, names: known.cloned(), ..reading })?;
+    let rows = table::read_rows(file, &Reading { dtype: ty.dtype, names: known.cloned(), ..reading });
+    let rows = rows.map_err(|error| unreadable(error, source.is_some()))?;
     let file = file.display();
     match (has_names, &rows.columns.names) {
         (true, None) if rows.columns.n_columns > 0 => remark(format!(
@@ -100,6 +103,23 @@ fn read_rows(
     }
     rows.notes.iter().for_each(|note| remark(format!("note: {note}")));
     Ok(rows.tensor)
+}
+
+/// The failure of a file of rows. No row is left out of predictions, and only inputs of data have options.
+fn unreadable(error: TableError, has_options: bool) -> Failure {
+    let help = match &error {
+        TableError::Cell(cell) => match cell.fault {
+            CellFault::Missing(_) => Some("fill in the cell, or remove the row from the file"),
+            CellFault::NotFinite(_) if !has_options => {
+                Some("correct the cell, or give the rows as a .npy file")
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let (Some(help), Some(mut diagnostic)) = (help, error.diagnostic()) else { return error.into() };
+    diagnostic.help = Some(help.to_string());
+    Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
 }
 
 /// The first `Predict` stage, and its name.
@@ -153,18 +173,17 @@ fn predict_rows(
     session: &mut Session,
     stage: &PredictStage,
     fed: &Prediction,
-    rows: &[HostTensor],
+    (rows, files): (&[HostTensor], &[PathBuf]),
 ) -> Result<IndexMap<String, HostTensor>, Failure> {
     let nodes: Vec<Symbol> = stage.outputs.iter().map(|(_, node)| node.clone()).collect();
     let n_rows = rows[0].shape()[0];
     let mut parts: Vec<Vec<HostTensor>> = vec![vec![]; nodes.len()];
     for first in (0..n_rows).step_by(stage.batch.max(1)) {
         let n_batch = stage.batch.max(1).min(n_rows - first);
-        let batch = fed
-            .inputs
-            .iter()
-            .zip(rows)
-            .map(|((name, ty), rows)| Ok((name.to_string(), table::fit(rows, ty, first, n_batch)?)));
+        let batch = fed.inputs.iter().zip(rows.iter().zip(files)).map(|((name, ty), (rows, file))| {
+            let rows = table::fit(rows, ty, first, n_batch).map_err(|error| error.in_file(file))?;
+            Ok((name.to_string(), rows))
+        });
         let batch = batch.collect::<Result<IndexMap<_, _>, Failure>>()?;
         let outputs = session.run_in((stage.mode, stage.precision), &nodes, &batch);
         let outputs = outputs.map_err(|error| opened.failure(error))?;
@@ -207,7 +226,7 @@ fn check_output(
     sources.extend(inputs.iter().chain(&args.load).map(PathBuf::as_path));
     file::expect_other(path, &sources)?;
     expect_no_data(opened, path)?;
-    file::expect_writable(path, &RESULTS, Overwrite::Own)
+    file::expect_writable(path, results_format(path), args.force.overwrite())
 }
 
 /// Fails if the path has the name of one of the graph's data files. Only a run knows their folder.
@@ -237,7 +256,12 @@ fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn write(path: &Path, outputs: &IndexMap<String, HostTensor>, classes: &Classes) -> Result<(), Failure> {
+fn write(
+    args: &PredictArgs,
+    outputs: &IndexMap<String, HostTensor>,
+    classes: &Classes,
+) -> Result<(), Failure> {
+    let path = &args.output;
     if is_standard(path) {
         match io::stdout().is_terminal() {
             true => {
@@ -250,7 +274,7 @@ fn write(path: &Path, outputs: &IndexMap<String, HostTensor>, classes: &Classes)
         return expect_printed();
     }
     let kind = path.extension().and_then(OsStr::to_str);
-    file::write(path, (&RESULTS, Overwrite::Own), &|file| match (
+    file::write(path, (results_format(path), args.force.overwrite()), &|file| match (
         kind,
         &outputs.values().collect::<Vec<_>>()[..],
     ) {
@@ -281,28 +305,34 @@ fn write_csv(
 /// An output on its way to CSV, with a column per element of a row.
 struct Column<'o> {
     name: &'o str,
-    values: Vec<f64>,
-    /// Whether the values are single-precision and print shortest as such.
-    is_single: bool,
+    elements: Elements<'o>,
     n_rows: usize,
     width: usize,
     /// The names of the classes that the values, or the columns, stand for.
     classes: Option<&'o [String]>,
 }
 
+/// The elements of an output, by the way in which they are printed.
+enum Elements<'o> {
+    /// Integers that f64 may not hold.
+    Long(&'o [i64]),
+    /// Floats of at most 32 bits, which print shortest as f32.
+    Single(Vec<f64>),
+    /// Numbers that f64 holds.
+    Double(Vec<f64>),
+}
+
 impl<'o> Column<'o> {
-    fn new(name: &'o str, tensor: &HostTensor, classes: Option<&'o Vec<String>>) -> Self {
-        let values = tensor.to_f64();
+    fn new(name: &'o str, tensor: &'o HostTensor, classes: Option<&'o Vec<String>>) -> Self {
+        let is_single = tensor.dtype().is_float() && tensor.dtype().size() <= 4;
+        let elements = match tensor.as_slice::<i64>() {
+            Ok(numbers) => Elements::Long(numbers),
+            Err(_) if is_single => Elements::Single(tensor.to_f64()),
+            Err(_) => Elements::Double(tensor.to_f64()),
+        };
         let n_rows = tensor.shape()[0];
         let width = tensor.shape()[1..].iter().product();
-        Column {
-            name,
-            is_single: tensor.dtype().is_float() && tensor.dtype().size() <= 4,
-            values,
-            n_rows,
-            width,
-            classes: classes.map(Vec::as_slice),
-        }
+        Column { name, elements, n_rows, width, classes: classes.map(Vec::as_slice) }
     }
 
     fn names(&self) -> Vec<String> {
@@ -316,16 +346,21 @@ impl<'o> Column<'o> {
     }
 
     fn fields(&self, row: usize) -> Vec<String> {
-        let values = &self.values[row * self.width..(row + 1) * self.width];
-        values.iter().map(|&value| self.text(value)).collect()
+        (row * self.width..(row + 1) * self.width).map(|at| self.text(at)).collect()
     }
 
-    fn text(&self, value: f64) -> String {
-        let class = self.classes.filter(|_| self.width == 1 && !self.is_single);
-        match class.and_then(|classes| classes.get(value as usize)) {
+    fn text(&self, at: usize) -> String {
+        let (number, class) = match &self.elements {
+            Elements::Long(numbers) => (numbers[at].to_string(), usize::try_from(numbers[at]).ok()),
+            Elements::Single(numbers) => ((numbers[at] as f32).to_string(), None),
+            Elements::Double(numbers) => {
+                (numbers[at].to_string(), (numbers[at] >= 0.0).then_some(numbers[at] as usize))
+            }
+        };
+        let classes = self.classes.filter(|_| self.width == 1);
+        match classes.and_then(|classes| classes.get(class?)) {
             Some(class) => quoted(class),
-            None if self.is_single => (value as f32).to_string(),
-            None => value.to_string(),
+            None => number,
         }
     }
 }

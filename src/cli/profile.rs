@@ -22,6 +22,7 @@ pub(super) fn profile(engine: Engine, args: &ProfileArgs) -> Result<(), Failure>
     let trace = args.trace.as_ref();
     let _held = trace.map(|path| file::expect_writable(path, &TRACE, overwrite)).transpose()?;
     let loaded = Loaded::new(&engine, &args.pipeline)?;
+    loaded.opened.expect_stages("--stage", &args.stage)?;
     let effort = Effort { warmup: WARMUP, steps: args.steps, at_once: 1, profiled: args.steps };
     let (name, measured, ceiling) = on_device(&args.machine.place, |device| {
         let mut session = loaded.session(&args.machine.compile, device)?;

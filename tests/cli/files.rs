@@ -244,6 +244,18 @@ fn reports_traces_and_dumps_replace_their_own_kind_only() {
     assert_eq!(engine(&dump).code, 0);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_under_a_save_stage_has_a_help_that_names_the_stage() {
+    let desk = Desk::new();
+    let save = r#"(params: {"w": (type: "f32[2]", init: 1)}, nodes: {"n": "sum(w)"},
+      stages: {"go": Run(outputs: ["n"]), "keep": Save(path: "/dev/full")})"#;
+    desk.write("save.ron", save);
+    let ended = desk.engine(&["run", "save.ron", "--device", "cpu", "--force"]);
+    assert_eq!(ended.code, 3, "{}", ended.errors);
+    assert!(ended.errors.contains("; `--set keep.path=\"FILE\"` does"), "{}", ended.errors);
+}
+
 /// Results of more bytes than a pipe buffers.
 const LONG: &str = r#"(
   nodes: {"a": "full(value=0.123456789, shape=[1024])"},

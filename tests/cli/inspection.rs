@@ -82,6 +82,36 @@ fn the_first_of_several_results_is_dumped_by_its_path() {
     }
 }
 
+/// Every dumped value has a file of its own in the folder for values.
+#[test]
+fn dumps_share_no_file_and_stay_in_their_folder() {
+    let desk = Desk::new();
+    let graph = |stage: &str| {
+        format!(
+            r#"(
+              functions: {{"f": (inputs: ["x"], nodes: {{"c": "x * 2.0"}}, output: "c + 1.0")}},
+              params: {{"w": (type: "f32[]", init: 1)}},
+              nodes: {{"b": "f(w)", "c": "w * 100.0", "e": "b * 1.0"}},
+              stages: {{"a": Run(outputs: ["b.c", "e"]), "{stage}": Run(outputs: ["c"])}},
+            )"#
+        )
+    };
+    let dump =
+        || desk.engine(&["run", "tiny.ron", "--device", "cpu", "--quiet", "--dump", "b.c", "--dump", "c"]);
+    let kept = |name: &str| npy::read(&desk.path(&format!("dump/{name}.npy"))).unwrap().to_f64();
+    desk.write("tiny.ron", graph("a.b"));
+    let said =
+        "error[E0505]: dump/a.b.c.npy would hold two values: `b.c` of stage `a` and `c` of stage `a.b`";
+    check_failure(&dump(), 1, said);
+    assert!(!desk.path("dump").exists());
+    for (stage, file) in [("z", "z.c"), ("../../z", ".._.._z.c")] {
+        desk.write("tiny.ron", graph(stage));
+        let ended = dump();
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        assert_eq!((kept("a.b.c"), kept(file)), (vec![2.0], vec![100.0]), "{stage}");
+    }
+}
+
 /// With several batches a step, both plans of a step have nodes to dump.
 #[test]
 fn next_values_of_states_are_dumped() {

@@ -275,6 +275,13 @@ fn the_log_of_another_run_stays() {
     desk.run(&[&LOGGED[..], &["--force"]].concat());
     assert_eq!(of_event(&lines(&desk), "run").len(), 1);
     assert_eq!(fs::read_to_string(desk.path("logs/train/train/mine.txt")).unwrap(), "mine");
+    // A killed run, or a full disk, leaves a log without a whole line.
+    for cut in ["", "{\"event\":\"ru"] {
+        desk.write("logs/log.jsonl", cut);
+        check_failure(&desk.engine(&[&run[..], &LOGGED].concat()), 1, "is the log of another run");
+        desk.run(&[&LOGGED[..], &["--force"]].concat());
+        assert_eq!(of_event(&lines(&desk), "run").len(), 1);
+    }
     desk.write("logs/log.jsonl", "mine");
     let ended = desk.engine(&[&run[..], &LOGGED, &["--force"]].concat());
     check_failure(&ended, 1, "logs/log.jsonl already exists, and is no log of this program");

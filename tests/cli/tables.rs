@@ -233,8 +233,26 @@ fn inputs_of_a_run_are_given_on_the_command_line_or_in_the_file() {
     let checked = desk.engine(&["check", "g.ron"]);
     assert_eq!(checked.code, 0, "{}", checked.errors);
     assert!(checked.errors.contains("note: input `x`: nothing is given for it"), "{}", checked.errors);
+    let more = r#"stages: {"once": Run(outputs: ["y"], dims: {"B": 2}),"#;
+    desk.write("twice.ron", GIVEN.replace("stages: {", more));
+    let checked = desk.engine(&["check", "twice.ron"]);
+    assert_eq!(checked.errors.matches("nothing is given for it").count(), 1, "{}", checked.errors);
     check_failure(&desk.engine(&["check", "g.ron", "--input", "x=[1]"]), 1, "a value of shape [1] was given");
     assert_eq!(desk.engine(&["check", "g.ron", "--input", "x=x.npy"]).errors, "");
+}
+
+#[test]
+fn an_array_without_axes_is_the_value_of_a_scalar() {
+    let desk = Desk::new();
+    let graph = r#"(inputs: {"r": "f32[]"}, nodes: {"y": "r * 2.0"}, stages: {"go": Run(outputs: ["y"])})"#;
+    desk.write("g.ron", graph);
+    save_npy(&desk.path("r.npy"), &HostTensor::scalar(3.0f32));
+    let run = |value: &str| desk.engine(&["run", "g.ron", "--device", "cpu", "--input", value]);
+    let of_file = run("r=r.npy");
+    assert_eq!(of_file.code, 0, "{}", of_file.errors);
+    assert_eq!(run("r=3").results, of_file.results);
+    desk.write("g.ron", graph.replace("f32[]", "f32[1]"));
+    check_failure(&run("r=r.npy"), 1, "it is f32[1], r.npy has f32[]");
 }
 
 /// A pipeline that passes `check` runs, also if a function names an extent that a stage binds.

@@ -88,6 +88,10 @@ fn steps_and_kernels_are_timed() {
     assert!(kernels.len() > 6 && kernels.len().is_multiple_of(3), "{}", kernels.len());
     check_trace(events);
     check_failure(&desk.engine(&["bench", "tiny.ron", "--stage", "predict"]), 1, "`predict` takes no steps");
+    for command in ["bench", "profile"] {
+        let said = "error: --stage: there is no stage `tset`; did you mean `test`?";
+        check_failure(&desk.engine(&[command, "tiny.ron", "--stage", "tset"]), 1, said);
+    }
 }
 
 /// The trace consists of complete events of the trace event format: each has a name, a time and a named lane. Events of

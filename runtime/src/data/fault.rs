@@ -1,7 +1,7 @@
 //! Why rows of a file cannot be used.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine_core::ir::DType;
 use thiserror::Error;
@@ -107,12 +107,20 @@ pub enum TableError {
         found: String,
     },
     /// A number that the input's element type cannot hold.
-    #[error("row {row}: {value} is no {dtype}")]
+    #[error(
+        "{}row {row}{}: {value} is no {dtype}",
+        file_text(.path.as_deref()),
+        element_text(*.element)
+    )]
     WrongValue {
+        /// The file, if the rows are those of one.
+        path: Option<PathBuf>,
         /// The row, counted from 0.
         row: usize,
+        /// The element of the row, counted from 0, if rows have several.
+        element: Option<usize>,
         /// The number.
-        value: f64,
+        value: String,
         /// The input's element type.
         dtype: DType,
     },
@@ -131,6 +139,24 @@ pub enum TableError {
     /// So much cannot be held.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+}
+
+impl TableError {
+    /// The error of rows that were read from this file.
+    pub fn in_file(mut self, file: &Path) -> Self {
+        if let TableError::WrongValue { path, .. } = &mut self {
+            *path = Some(file.to_path_buf());
+        }
+        self
+    }
+}
+
+fn file_text(path: Option<&Path>) -> String {
+    path.map_or(String::new(), |path| format!("{}: ", path.display()))
+}
+
+fn element_text(element: Option<usize>) -> String {
+    element.map_or(String::new(), |element| format!(", element {element}"))
 }
 
 /// Up to eight names.

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use engine_core::ir::{DType, Type};
+use half::{bf16, f16};
 
 pub use super::fault::TableError;
 pub(crate) use super::fault::listed;
@@ -23,13 +24,25 @@ use crate::tensor::{HostTensor, type_text};
 /// # Errors
 /// If the file cannot be read, is damaged, or has no rows.
 pub fn read(path: &Path) -> Result<HostTensor, TableError> {
-    Ok(read_as(path, &Reading::default())?.tensor)
+    Ok(read_rows(path, &Reading::default())?.tensor)
 }
 
 /// As [`read`], with options for text. Files of arrays have their own element types.
 ///
 /// # Errors
 /// As for [`read`], and if cells of a text do not have the requested type.
+pub fn read_rows(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
+    let rows = read_as(path, reading)?;
+    match rows.tensor.shape() {
+        [] => Err(TableError::NoRows { path: path.to_path_buf() }),
+        _ => Ok(rows),
+    }
+}
+
+/// As [`read_rows`], and an array may be a scalar.
+///
+/// # Errors
+/// As for [`read_rows`].
 pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     let array = |tensor| -> Result<Rows, TableError> {
         let tensor = rows::transformed(path, tensor, reading)?;
@@ -40,8 +53,8 @@ pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
         None => rows::read_text(Text::File(path), reading)?,
     };
     match rows.tensor.shape().first() {
-        Some(1..) => Ok(rows),
-        _ => Err(TableError::NoRows { path: path.to_path_buf() }),
+        None | Some(1..) => Ok(rows),
+        Some(0) => Err(TableError::NoRows { path: path.to_path_buf() }),
     }
 }
 
@@ -115,8 +128,8 @@ pub(super) fn on_disk(path: &Path, n_bytes: u64) -> Result<Option<Field>, TableE
 
 /// The rows `first..first + n_rows` in the type of an input whose outermost axis counts rows.
 ///
-/// The element type of the input must be a float or hold every number exactly. A row must have as many elements as a row
-/// of the input.
+/// The element type of the input must hold every number exactly, or be a float with the number in its range. A row must
+/// have as many elements as a row of the input.
 pub fn fit(rows: &HostTensor, input: &Type, first: usize, n_rows: usize) -> Result<HostTensor, TableError> {
     let row = Type { dtype: input.dtype, shape: input.shape.get(1..).unwrap_or_default().to_vec() };
     let row_extents = row.extents();
@@ -133,7 +146,8 @@ pub fn fit(rows: &HostTensor, input: &Type, first: usize, n_rows: usize) -> Resu
     converted(&taken, input.dtype, first, n_elements.max(1))
 }
 
-/// A tensor in another type, if that has all its numbers or is a float; `first` is the number of its first row.
+/// A tensor in another type, if that has all its numbers, or is a float with their range; `first` is the number of its
+/// first row.
 pub(crate) fn converted(
     tensor: &HostTensor,
     dtype: DType,
@@ -146,12 +160,24 @@ pub(crate) fn converted(
     let values = tensor.to_f64();
     let fits = |value: f64| match dtype {
         DType::Bool => value == 0.0 || value == 1.0,
-        _ => dtype.is_float() || value == dtype.saturate(value) as f64,
+        DType::F16 => !value.is_finite() || f16::from_f64(value).is_finite(),
+        DType::BF16 => !value.is_finite() || bf16::from_f64(value).is_finite(),
+        DType::F32 => !value.is_finite() || (value as f32).is_finite(),
+        DType::F64 => true,
+        _ => value == dtype.saturate(value) as f64,
     };
     if let Some(at) = values.iter().position(|&value| !fits(value)) {
-        return Err(TableError::WrongValue { row: first + at / n_elements, value: values[at], dtype });
+        let (row, element) = (first + at / n_elements, (n_elements > 1).then_some(at % n_elements));
+        let value =
+            tensor.as_slice::<i64>().map_or_else(|_| text_of(values[at]), |whole| whole[at].to_string());
+        return Err(TableError::WrongValue { path: None, row, element, value, dtype });
     }
     Ok(tensor.cast(dtype)?)
+}
+
+/// A number, with an exponent if it has many digits.
+fn text_of(number: f64) -> String {
+    if number.abs() >= 1e16 { format!("{number:e}") } else { number.to_string() }
 }
 
 #[cfg(test)]
@@ -226,7 +252,31 @@ mod tests {
         let rows = csv("1,2\n3,4.5\n").unwrap();
         let error = |ty: Type| fit(&rows, &ty, 0, 2).unwrap_err().to_string();
         assert_eq!(error(input(DType::F32, &[3])), "rows of f64[2] do not fit an input of f32[3]");
-        assert_eq!(error(input(DType::I32, &[2])), "row 1: 4.5 is no i32");
-        assert_eq!(error(input(DType::Bool, &[2])), "row 0: 2 is no bool");
+        assert_eq!(error(input(DType::I32, &[2])), "row 1, element 1: 4.5 is no i32");
+        assert_eq!(error(input(DType::Bool, &[2])), "row 0, element 1: 2 is no bool");
+    }
+
+    #[test]
+    fn floats_beyond_the_range_of_the_input_are_named() {
+        let rows = HostTensor::from_slice(&[4], &[1.0, f64::NEG_INFINITY, f64::NAN, 1e300]).unwrap();
+        let error =
+            |n_rows, dtype| fit(&rows, &input(dtype, &[]), 0, n_rows).map_err(|error| error.to_string());
+        for dtype in [DType::F16, DType::BF16, DType::F32] {
+            assert_eq!(error(3, dtype).unwrap().to_f64()[1], f64::NEG_INFINITY);
+            assert_eq!(error(4, dtype).unwrap_err(), format!("row 3: 1e300 is no {dtype}"));
+        }
+        assert_eq!(error(4, DType::F64).unwrap(), rows);
+        let large = HostTensor::from_slice(&[1], &[70_000.0f32]).unwrap();
+        let refused = fit(&large, &input(DType::F16, &[]), 0, 1).unwrap_err();
+        assert_eq!(refused.in_file(Path::new("x.npy")).to_string(), "x.npy: row 0: 70000 is no f16");
+    }
+
+    #[test]
+    fn a_scalar_has_no_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.npy");
+        npy::write(&HostTensor::scalar(3.0f32), &mut fs::File::create(&path).unwrap()).unwrap();
+        assert_eq!(read_as(&path, &Reading::default()).unwrap().tensor, HostTensor::scalar(3.0f32));
+        assert!(read(&path).unwrap_err().to_string().ends_with("s.npy: has no rows"));
     }
 }

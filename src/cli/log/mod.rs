@@ -236,10 +236,11 @@ fn plain(name: &str) -> String {
     if name.starts_with('.') { format!("_{name}") } else { name }
 }
 
+/// Whether a file is a log. That of a run that ended early may be empty, or end within its first line.
 fn is_log(path: &Path) -> io::Result<bool> {
     let mut first = String::new();
     BufReader::new(File::open(path)?).read_line(&mut first)?;
-    Ok(first.starts_with(START))
+    Ok(first.starts_with(START) || START.starts_with(&first))
 }
 
 /// Removes a log: its lines, and the event files in the folders of its runs.

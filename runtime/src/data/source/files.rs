@@ -53,7 +53,7 @@ impl Source for Files {
                     read.insert(field.to_string(), rows);
                     continue;
                 }
-                let rows = table::read_as(&path, &reading)?;
+                let rows = table::read_rows(&path, &reading)?;
                 rows.notes.into_iter().for_each(|note| set.add_note(note));
                 if let Some(columns) = rows.columns.names.filter(|_| !set.names.contains_key(*field)) {
                     let names = FieldNames { columns, ..FieldNames::default() };
