@@ -89,7 +89,10 @@ impl Reader<'_> {
 
     /// The value of a setting, or nothing if it is of the wrong kind.
     fn attr(&self, spec: &AttrSpec, value: &Expr) -> Option<Attr> {
-        if matches!(&value.kind, ExprKind::Name(name) if name == "none") {
+        // Some choices have this word as well.
+        let is_choice =
+            matches!(&spec.kind, AttrKind::Choice(choices) if choices.iter().any(|word| word == "none"));
+        if !is_choice && matches!(&value.kind, ExprKind::Name(name) if name == "none") {
             return (spec.default == Some(Attr::None)).then_some(Attr::None);
         }
         match &spec.kind {
