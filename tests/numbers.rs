@@ -158,6 +158,25 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("repeat_interleave", ".sum(y0.9, axes=[0])` negated", "a number that must be 0 has no sign"),
     ("searchsorted", "`|a| min(a + 1, 160) - 1` with 1 negated", "the last step takes away what it adds"),
     ("bucketize", "`|a| min(a + 1, 160) - 1` with 1 negated", "the last step takes away what it adds"),
+    (
+        "nearest",
+        "select(a < 4.930380657631324e-32",
+        "any power of two near the inverse of a size scales a row",
+    ),
+    ("nearest", "select(is_nan(a), a, 0.0)", "rows of NaN are in tests/search"),
+    ("nearest", "`|a, b| a * b` with step 2, mul, negated", "both vectors of a cosine are negated"),
+    ("nearest", "(a - b * c * d)", "a square has no sign"),
+    (
+        "within",
+        "select(a < 4.930380657631324e-32",
+        "any power of two near the inverse of a size scales a row",
+    ),
+    ("within", "select(is_nan(a), a, 0.0)", "rows of NaN are in tests/search"),
+    ("within", "`|a, b| a * b` with step 2, mul, negated", "both vectors of a cosine are negated"),
+    ("within", "(a - b * c * d)", "a square has no sign"),
+    ("nearest", ".const(1.925929944387236e-34)", "no example has rows so long; they are in tests/search"),
+    ("within", ".const(1.925929944387236e-34)", "no example has rows so long; they are in tests/search"),
+    ("nearest", "select(is_nan(a), inf, a)` with inf negated", "rows of NaN are in tests/search"),
 ];
 
 #[test]

@@ -15,6 +15,8 @@ mod heads;
 mod offline;
 #[path = "common/present.rs"]
 mod present;
+#[path = "search/scales.rs"]
+mod scales;
 #[path = "common/ways.rs"]
 mod ways;
 

@@ -273,6 +273,37 @@ fn rounded_factors_and_halves_lose_no_rows() {
 }
 
 #[test]
+fn cosines_do_not_depend_on_the_scale_of_rows() {
+    let scales = ["1e-25", "1e-19", "1.0", "1e19", "1e20"];
+    for (of_query, of_row) in scales.map(|scale| (scale, scale)).into_iter().chain([("1e20", "1e-25")]) {
+        let formulas = [format!("a * {of_query}"), format!("b * {of_row}")];
+        let formulas = formulas.map(|formula| &*formula.leak());
+        for more in ["", ", odd", ", coarse=\\\"bf16\\\"", ", coarse=\\\"f32\\\""] {
+            let case = Case { formulas, more, ..scattered([20, 601, 4], "cosine", "0.07") };
+            assert!(case.check(1e-5) > 300, "{of_query}, {of_row}");
+        }
+    }
+}
+
+/// Blocks without a row within are passed over at every scale, so that a small capacity has room.
+#[test]
+fn bounds_of_cosines_do_not_depend_on_the_scale_of_rows() {
+    for formulas in [["a * 1e-25", "b * 1e-25"], ["a * 1e20", "b * 1e20"]] {
+        let radius = "0.15".into();
+        let case = Case { formulas, radius, cap: 50, ..scattered([20, 3001, 12], "cosine", "") };
+        assert!(case.check(1e-5) > 0);
+    }
+}
+
+#[test]
+fn a_row_of_nan_has_no_cosine() {
+    let formulas = ["round(4.0 * a)", "where(remainder(i, 3) == 0, b * 0.0 / 0.0, round(4.0 * b))"];
+    for more in ["", ", coarse=\\\"bf16\\\""] {
+        Case { formulas, more, ..scattered([20, 601, 4], "cosine", "0.3") }.check(1e-5);
+    }
+}
+
+#[test]
 fn results_without_room_are_an_error_that_states_their_number() {
     let case = Case { cap: 1000, ..scattered([20, 900, 3], "l2", "1.0") };
     for (device, fuse) in devices() {

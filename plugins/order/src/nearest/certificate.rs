@@ -6,7 +6,7 @@
 //! norms does it. Every row outside the candidates has at least the least score of the other blocks. If that lies behind the
 //! k-th value of the candidates, no such row is nearer.
 
-use super::metric::{Metric, inverses};
+use super::metric::Metric;
 use engine_core::ir::{Builder, Contract, DType, E, Monoid, Value};
 use engine_core::numerics::Precision;
 
@@ -99,16 +99,10 @@ const SHORT: f64 = 1e-24;
 const LONG: f64 = 1e36;
 const FAR: f64 = 1e38;
 
-/// `1 / √x` of squared norms, 0 of 0, and ∞ of short vectors.
-fn inverses_of_long(b: &mut Builder, squares: Value) -> Value {
-    let inverse = inverses(b, squares);
-    b.map(&[squares, inverse], |v| E::select(v[0].gt(0.0) & v[0].lt(SHORT), f64::INFINITY, v[1]))
-}
-
 impl Errors {
     /// Scores `[m, n]` of queries and rows by their products, less the errors of these. Less is nearer; what does not
-    /// depend on the row is left out. `norms` are the squared norms of the rows. Inner products are those of queries of
-    /// length 1.
+    /// depend on the row is left out. `norms` are the squared norms of the rows; for cosines, their inverse norms, infinite
+    /// if nothing is known of their angles. Inner products are those of queries of length 1.
     pub fn scores(
         &self,
         b: &mut Builder,
@@ -128,18 +122,14 @@ impl Errors {
                     b.map(&[norms, self.product], |v| (v[0] + SHORT).sqrt() * (v[1] + 3.0 * self.sum));
                 b.map(&[products, errors], |v| -(v[0] + v[1]))
             }
-            Metric::Cosine => {
-                let inverse = inverses_of_long(b, norms);
-                // Nothing is known of the angles of short rows.
-                b.map(&[products, inverse], |v| {
-                    E::select(v[1].lt(f64::INFINITY), -(v[0] * v[1]), f64::NEG_INFINITY)
-                })
-            }
+            Metric::Cosine => b.map(&[products, norms], |v| {
+                E::select(v[1].lt(f64::INFINITY), -(v[0] * v[1]), f64::NEG_INFINITY)
+            }),
         }
     }
 
-    /// Whether no row outside the candidates is nearer than the k-th of them, `bool[m]`: from the squared norms of the
-    /// queries, the least score outside, and the k-th value of the candidates, each `[m]`. A NaN proves nothing.
+    /// Whether no row outside the candidates is nearer than the k-th of them, `bool[m]`: from the norms of the queries as
+    /// in [`Errors::bound`], the least score outside, and the k-th value of the candidates, each `[m]`. A NaN proves nothing.
     ///
     /// A row whose squared norm overflows may have any score. It is farther from a query of moderate length than
     /// [`FAR`], so nothing is certain of other queries and of farther candidates.
@@ -153,7 +143,7 @@ impl Errors {
     }
 
     /// Slope and offset of the bound of each query: the value of a row is at least `slope·score + offset`. `norms` are the
-    /// squared norms of the queries.
+    /// squared norms of the queries; for cosines, their inverse norms, infinite if nothing is known of their angles.
     pub fn bound(&self, b: &mut Builder, metric: Metric, norms: Value) -> [Value; 2] {
         let sum = self.sum;
         // Values are rounded, and so are bounds.
@@ -172,9 +162,8 @@ impl Errors {
                 [b.map(&[norms], |v| v[0].sqrt()), offset]
             }
             Metric::Cosine => {
-                let inverse = inverses_of_long(b, norms);
-                let slope = b.map(&[inverse], |v| E::select(v[0].lt(f64::INFINITY), v[0] * slack, 0.0));
-                let offset = b.map(&[self.product, inverse], |v| {
+                let slope = b.map(&[norms], |v| E::select(v[0].lt(f64::INFINITY), v[0] * slack, 0.0));
+                let offset = b.map(&[self.product, norms], |v| {
                     let kept = (1.0 - (v[0] + 4.0 * sum)) * slack;
                     E::select(v[1].lt(f64::INFINITY), kept, f64::NEG_INFINITY)
                 });

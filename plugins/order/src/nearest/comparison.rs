@@ -2,7 +2,7 @@
 
 use super::metric::Metric;
 use super::number::Number;
-use super::sums::{Difference, Product, ScaledDifference, sum};
+use super::sums::{Difference, Product, ScaledDifference, ScaledSquare, sum};
 use crate::rank::Entry;
 
 /// The best so far: a heap, once it is full.
@@ -58,8 +58,8 @@ pub struct Query<'q, T> {
     metric: Metric,
     d: usize,
     vector: &'q [T],
-    /// The inverse of its norm, for cosines.
-    inverse: T,
+    /// Its length, for cosines.
+    length: Length<T>,
     base: &'q [T],
     /// Whether each row may be found.
     allowed: Option<&'q [u8]>,
@@ -68,7 +68,7 @@ pub struct Query<'q, T> {
 impl<'q, T: Number> Query<'q, T> {
     /// A query among the rows of a base, those that are allowed.
     pub fn new(metric: Metric, vector: &'q [T], base: &'q [T], allowed: Option<&'q [u8]>) -> Query<'q, T> {
-        Query { metric, d: vector.len(), vector, inverse: inverse_norm(vector), base, allowed }
+        Query { metric, d: vector.len(), vector, length: Length::of(vector), base, allowed }
     }
 
     /// The value of a row; less is nearer. That of a hidden row is NaN.
@@ -81,16 +81,76 @@ impl<'q, T: Number> Query<'q, T> {
             Metric::Squared => sum(self.vector, row, Difference),
             Metric::Inner => T::ZERO - sum(self.vector, row, Product),
             Metric::Cosine => {
-                let inverses = [self.inverse, inverse_norm(row)];
-                let sum = sum(self.vector, row, ScaledDifference(inverses));
-                if inverses[0] * inverses[1] > T::ZERO { sum * T::HALF } else { T::ONE }
+                let lengths = [self.length, Length::of(row)];
+                let inverses = lengths.map(|length| length.inverse);
+                let product = inverses[0] * inverses[1];
+                if product > T::ZERO {
+                    let scales = lengths.map(|length| length.scale);
+                    T::HALF * sum(self.vector, row, ScaledDifference { scales, inverses })
+                } else if product.is_nan() {
+                    T::NAN
+                } else {
+                    T::ONE
+                }
             }
         }
     }
 }
 
-/// `1 / |x|`, 0 of zeros.
-fn inverse_norm<T: Number>(x: &[T]) -> T {
-    let square = sum(x, x, Product);
-    if square > T::ZERO { square.sqrt().inverse() } else { T::ZERO }
+/// The length of a vector whose squares may be beyond the range of their type.
+#[derive(Clone, Copy)]
+struct Length<T> {
+    /// A power of two, by which the vector is multiplied: 1 for vectors of moderate length.
+    scale: T,
+    /// The inverse norm of that product: 0 of zeros and of an infinite vector, NaN of a NaN.
+    inverse: T,
+}
+
+impl<T: Number> Length<T> {
+    fn of(x: &[T]) -> Length<T> {
+        let [shortest, longest] = T::SQUARES;
+        let mut square = sum(x, x, Product);
+        let mut scale = T::ONE;
+        if square < shortest || square > longest {
+            scale = if square < shortest { T::ENLARGING } else { T::REDUCING };
+            square = sum(x, x, ScaledSquare(scale));
+        }
+        let inverse = if square == T::ZERO { T::ZERO } else { square.sqrt().inverse() };
+        Length { scale, inverse }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distances<T: Number>(query: &[T], rows: &[T]) -> Vec<T> {
+        let query = Query::new(Metric::Cosine, query, rows, None);
+        (0..rows.len() / query.d).map(|row| query.value(row)).collect()
+    }
+
+    #[test]
+    fn cosines_do_not_depend_on_lengths() {
+        for scale in [1e-40f32, 1e-37, 1e-25, 1e-19, 1.0, 1e19, 1e20, 1e37] {
+            let rows = [0.0, 3.0, 2.0, 0.0, -1.0, 0.0, 0.0, 0.0].map(|x: f32| x * scale);
+            for of_query in [1e-40f32, 1e-25, 1.0, 1e38] {
+                let found = distances(&[of_query, 0.0], &rows);
+                let errors = found.iter().zip([1.0, 0.0, 2.0, 1.0]).map(|(found, exact)| found - exact);
+                assert!(errors.fold(0.0, |most, error| f32::max(most, error.abs())) < 1e-6, "{found:?}");
+            }
+        }
+        for scale in [1e-310f64, 1e-200, 1.0, 1e200, 1e307] {
+            let rows = [0.0, 3.0, 2.0, 0.0, -1.0, 0.0].map(|x: f64| x * scale);
+            let found = distances(&[1e-200, 0.0], &rows);
+            let errors = found.iter().zip([1.0, 0.0, 2.0]).map(|(found, exact)| found - exact);
+            assert!(errors.fold(0.0, |most, error| f64::max(most, error.abs())) < 1e-14, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn the_cosine_of_nan_is_nan_and_that_of_an_infinite_row_counts_as_0() {
+        let rows = [f32::NAN, 1.0, f32::INFINITY, 1.0, f32::INFINITY, f32::NAN];
+        let found = distances(&[1.0, 0.0], &rows);
+        assert!(found[0].is_nan() && found[1] == 1.0 && found[2].is_nan(), "{found:?}");
+    }
 }

@@ -3,7 +3,8 @@
 use super::certificate::{Errors, Factor, rounded};
 use super::filter::Filter;
 use super::head::{Coordinates, Head};
-use super::metric::{Metric, inverses, squared_norms};
+use super::lengths::{Lengths, inverses, squared_norms, times};
+use super::metric::Metric;
 use engine_core::ir::{Builder, DType, E, Monoid, Value};
 use engine_core::numerics::Precision;
 use engine_core::op::Lowering;
@@ -15,7 +16,8 @@ pub struct FirstPass {
     pub errors: Errors,
     /// Queries and base, perhaps rounded.
     pub factors: [Value; 2],
-    /// The squared norms of the queries, and those of the base. A head takes its mean off before.
+    /// The squared norms of the queries, and those of the base. A head takes its mean off before. For cosines, they are
+    /// the inverse norms of the factors, infinite if nothing is known of angles.
     pub norms: [Value; 2],
     /// Whether a row of the base may be NaN.
     has_nan: bool,
@@ -24,8 +26,32 @@ pub struct FirstPass {
 impl FirstPass {
     /// The product of a call's operands. `vectors` are these in the type of their accumulator.
     pub fn new(b: &mut Builder, call: &Lowering, metric: Metric, vectors: [Value; 2]) -> FirstPass {
+        let given = [call.inputs[0], call.inputs[1]];
+        if metric == Metric::Cosine {
+            return FirstPass::of_angles(b, call, given, vectors);
+        }
         let norms = vectors.map(|x| squared_norms(b, x));
-        FirstPass::of_factors(b, call, metric, [call.inputs[0], call.inputs[1]], norms)
+        FirstPass::of_factors(b, call, metric, given, norms)
+    }
+
+    /// The product for cosines. Queries are scaled, and so is a copy of the base that is rounded: other copies would cost
+    /// more than the product gains.
+    fn of_angles(b: &mut Builder, call: &Lowering, given: [Value; 2], vectors: [Value; 2]) -> FirstPass {
+        let lengths = vectors.map(|x| Lengths::of(b, x));
+        let dtype = b.dtype(given[0]);
+        // `f16` holds few powers of two, and its squares are far from the limits of `f32`.
+        let is_scaled = [dtype != DType::F16, is_rounded(b, call, given[1])];
+        let factors = [0, 1].map(|side| {
+            if !is_scaled[side] {
+                return given[side];
+            }
+            let scaled = times(b, vectors[side], lengths[side].scales);
+            b.cast(scaled, dtype)
+        });
+        let norms = [0, 1].map(|side| lengths[side].known_inverses(b, is_scaled[side]));
+        let squares = lengths.map(|lengths| lengths.squares);
+        let first = FirstPass::of_factors(b, call, Metric::Cosine, factors, squares);
+        FirstPass { norms, ..first }
     }
 
     /// The product of heads and tails.
@@ -37,9 +63,14 @@ impl FirstPass {
         head: &Head,
     ) -> FirstPass {
         let (exact, d) = (b.dtype(vectors[0]), b.extents(vectors[0])[1]);
-        let Coordinates { factors, norms, error } = head.coordinates(b, vectors);
+        let lengths = (metric == Metric::Cosine).then(|| vectors.map(|x| Lengths::of(b, x)));
+        let Coordinates { factors, norms, error } = head.coordinates(b, vectors, lengths);
         let first = FirstPass::of_factors(b, call, metric, factors, norms);
-        FirstPass { errors: first.errors.of_coordinates(b, exact, error, d), ..first }
+        let norms = match lengths {
+            Some(lengths) => lengths.map(|lengths| lengths.known_inverses(b, true)),
+            None => first.norms,
+        };
+        FirstPass { errors: first.errors.of_coordinates(b, exact, error, d), norms, ..first }
     }
 
     /// The product of factors that stand for vectors of these squared norms.
@@ -51,7 +82,6 @@ impl FirstPass {
         norms: [Value; 2],
     ) -> FirstPass {
         let (given, d) = (b.dtype(base), b.extents(base)[1]);
-        let is_rounded = given == DType::F32 && call.attrs.str("coarse") == "bf16";
         let [mut of_queries, mut of_base] = norms;
         if metric == Metric::Inner {
             let lengths = inverses(b, of_queries);
@@ -67,9 +97,9 @@ impl FirstPass {
             (queries, of_query) = rounded(b, queries, of_queries, given);
             rounded_by = Some([of_query, b.full_like(of_query, 0.0)]);
             (factor, has_nan) = (Factor { dtype: given, precision: None }, true);
-        } else if is_rounded {
+        } else if is_rounded(b, call, base) {
             has_nan = metric == Metric::Inner;
-            if !has_nan {
+            if metric == Metric::Squared {
                 [base, of_base] = without_far_rows(b, base, of_base);
             }
             let (of_query, of_row);
@@ -103,7 +133,7 @@ impl FirstPass {
     /// the k-th value of the candidates. Scores that overflowed to NaN may be missing in the least score.
     pub fn certified(&self, b: &mut Builder, [least, farthest]: [Value; 2]) -> Value {
         let certified = self.errors.certified(b, self.metric, [self.norms[0], least, farthest]);
-        if self.metric == Metric::Squared {
+        if self.metric != Metric::Inner {
             return certified;
         }
         // Products with a row of an infinite norm may overflow.
@@ -137,6 +167,11 @@ impl FirstPass {
             false => least,
         }
     }
+}
+
+/// Whether products are those of copies in bf16.
+fn is_rounded(b: &Builder, call: &Lowering, base: Value) -> bool {
+    b.dtype(base) == DType::F32 && call.attrs.str("coarse") == "bf16"
 }
 
 /// Rows and their squared norms without rows that are farther away than any other: zeros of an infinite norm.

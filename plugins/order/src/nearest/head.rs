@@ -7,7 +7,7 @@
 //! V need not be orthonormal. Let ε be the Frobenius norm of `VᵀV - 1`. The nearest matrix of orthonormal columns is at
 //! most ε away, since roots are nearer to 1 than their squares. So a product with V is wrong by ε·|y| at most.
 
-use super::metric::squared_norms;
+use super::lengths::{Lengths, squared_norms, times};
 use engine_core::ir::{Binary, Builder, Contract, DType, Type, Value};
 use engine_core::numerics::Precision;
 
@@ -23,7 +23,7 @@ pub struct Head {
 pub struct Coordinates {
     /// The coordinates of both, `[m, count + 1]` and `[n, count + 1]`.
     pub factors: [Value; 2],
-    /// The squared norms of the vectors less the mean.
+    /// The squared norms of the vectors less the mean, or of scaled ones.
     pub norms: [Value; 2],
     /// How far coordinates may be from exact ones, relative to the length of their vector: a scalar.
     pub error: Value,
@@ -36,21 +36,36 @@ impl Head {
         Some(Head { axes, mean: operands.get(1).map(|&mean| b.cast(mean, dtype)) })
     }
 
-    /// The coordinates of queries `[m, d]` and base `[n, d]`.
-    pub fn coordinates(&self, b: &mut Builder, vectors: [Value; 2]) -> Coordinates {
+    /// The coordinates of queries `[m, d]` and base `[n, d]`, times the scales of their `lengths`, if these are given.
+    pub fn coordinates(
+        &self,
+        b: &mut Builder,
+        vectors: [Value; 2],
+        lengths: Option<[Lengths; 2]>,
+    ) -> Coordinates {
         let vectors = vectors.map(|x| match self.mean {
             Some(mean) => b.map(&[x, mean], |v| v[0] - v[1]),
             None => x,
         });
-        let norms = vectors.map(|x| squared_norms(b, x));
-        let factors = vectors.map(|x| self.head_and_tail(b, x));
+        let norms = match lengths {
+            Some(lengths) => lengths.map(|lengths| lengths.squares),
+            None => vectors.map(|x| squared_norms(b, x)),
+        };
+        let factors = [0, 1].map(|side| {
+            let scales = lengths.map(|lengths| lengths[side].scales);
+            self.head_and_tail(b, vectors[side], scales)
+        });
         Coordinates { factors, norms, error: self.error(b) }
     }
 
-    fn head_and_tail(&self, b: &mut Builder, x: Value) -> Value {
-        let heads = product(b, x, self.axes, [1, 0]);
+    fn head_and_tail(&self, b: &mut Builder, x: Value, scales: Option<Value>) -> Value {
+        let mut heads = product(b, x, self.axes, [1, 0]);
         let within = product(b, heads, self.axes, [1, 1]);
-        let squares = b.map(&[x, within], |v| (v[0] - v[1]) * (v[0] - v[1]));
+        let mut rest = b.map(&[x, within], |v| v[0] - v[1]);
+        if let Some(scales) = scales {
+            [heads, rest] = [heads, rest].map(|part| times(b, part, scales));
+        }
+        let squares = b.map(&[rest], |v| v[0] * v[0]);
         let tails = b.sum(squares, &[1]);
         let tails = b.map(&[tails], |v| v[0].sqrt());
         let n = b.extents(x)[0];

@@ -1,5 +1,6 @@
 //! Metrics: distances of pairs, where less is nearer, and the scores of a first pass.
 
+use super::lengths::Lengths;
 use engine_core::ir::{Attrs, Builder, E, Value};
 
 /// How near a row is to a query.
@@ -9,7 +10,7 @@ pub enum Metric {
     Squared,
     /// The inner product; the largest is nearest.
     Inner,
-    /// 1 minus the cosine; 1 for a zero vector.
+    /// 1 minus the cosine; 1 for a zero vector and for an infinite one, NaN for a NaN.
     Cosine,
 }
 
@@ -40,24 +41,29 @@ impl Metric {
     ) -> Value {
         let rows = b.gather(base, candidates, 0, 0);
         let rows = zeros_elsewhere(b, rows, allowed);
-        let queries_of = paired(b, queries, rows);
         match self {
             Metric::Squared => {
+                let queries_of = paired(b, queries, rows);
                 let squares = b.map(&[queries_of, rows], |v| (v[0] - v[1]) * (v[0] - v[1]));
                 b.sum(squares, &[2])
             }
             Metric::Inner => {
+                let queries_of = paired(b, queries, rows);
                 let products = b.map(&[queries_of, rows], |v| v[0] * v[1]);
                 let sums = b.sum(products, &[2]);
                 b.map(&[sums], |v| -v[0])
             }
             Metric::Cosine => {
-                let of_rows = inverse_norms(b, base);
-                let of_rows = b.gather(of_rows, candidates, 0, 0);
-                let of_rows = zeros_elsewhere(b, of_rows, allowed);
-                let of_queries = inverse_norms(b, queries);
+                let [of_queries, of_base] = [queries, base].map(|x| Lengths::of(b, x));
+                let units = of_queries.unit_rows(b, queries);
+                let units = paired(b, units, rows);
+                let scales = b.gather(of_base.scales, candidates, 0, 0);
+                let inverses = of_base.inverses(b);
+                let inverses = b.gather(inverses, candidates, 0, 0);
+                let inverses = zeros_elsewhere(b, inverses, allowed);
+                let of_queries = of_queries.inverses(b);
                 let of_queries = b.unreduce(of_queries, &[1], candidates);
-                cosine_distances(b, [queries_of, rows], [of_queries, of_rows])
+                cosine_distances(b, [units, rows], scales, [of_queries, inverses])
             }
         }
     }
@@ -80,32 +86,20 @@ fn zeros_elsewhere(b: &mut Builder, x: Value, allowed: Option<Value>) -> Value {
     b.map(&[x, allowed], |v| E::select(v[1], v[0], 0.0))
 }
 
-/// `|x|²` of each row.
-pub fn squared_norms(b: &mut Builder, x: Value) -> Value {
-    let squares = b.map(&[x], |v| v[0] * v[0]);
-    b.sum(squares, &[1])
-}
-
-/// `1 / |x|` of each row, 0 of a zero row.
-fn inverse_norms(b: &mut Builder, x: Value) -> Value {
-    let squares = squared_norms(b, x);
-    inverses(b, squares)
-}
-
-/// `1 / √x`, 0 of 0.
-pub fn inverses(b: &mut Builder, squares: Value) -> Value {
-    b.map(&[squares], |v| E::select(v[0].gt(0.0), v[0].rsqrt(), 0.0))
-}
-
-/// `1 - cos`, as `½·Σ (q/|q| - x/|x|)²`, which does not cancel, from the inverse norms of both.
-fn cosine_distances(b: &mut Builder, [q, x]: [Value; 2], [i, j]: [Value; 2]) -> Value {
-    let [i_all, j_all] = [i, j].map(|norms| b.unreduce(norms, &[2], x));
-    let squares = b.map(&[q, i_all, x, j_all], |v| {
-        let difference = v[0] * v[1] - v[2] * v[3];
+/// `1 - cos`, as `½·Σ (q/|q| - x/|x|)²`, which does not cancel: from queries at length 1, rows and their scales, and the
+/// inverse norms of scaled queries and rows.
+fn cosine_distances(b: &mut Builder, [units, x]: [Value; 2], scales: Value, [i, j]: [Value; 2]) -> Value {
+    let [scales, j_all] = [scales, j].map(|of_rows| b.unreduce(of_rows, &[2], x));
+    let squares = b.map(&[units, x, scales, j_all], |v| {
+        let difference = v[0] - v[1] * v[2] * v[3];
         difference * difference
     });
     let sums = b.sum(squares, &[2]);
-    b.map(&[sums, i, j], |v| E::select((v[1] * v[2]).gt(0.0), v[0] * 0.5, 1.0))
+    b.map(&[sums, i, j], |v| {
+        let lengths = v[1] * v[2];
+        let others = E::select(lengths.is_nan(), lengths, 1.0);
+        E::select(lengths.gt(0.0), v[0] * 0.5, others)
+    })
 }
 
 /// Each query paired with each of its rows.

@@ -9,6 +9,7 @@ mod filter;
 mod first_pass;
 mod flat;
 mod head;
+mod lengths;
 mod metric;
 mod number;
 mod of_lists;

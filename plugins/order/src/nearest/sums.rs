@@ -20,9 +20,16 @@ pub struct Difference;
 #[derive(Clone, Copy)]
 pub struct Product;
 
-/// `(a · i - b · j)²` for factors i and j.
+/// `(a · s)²` for a factor s.
 #[derive(Clone, Copy)]
-pub struct ScaledDifference<T>(pub [T; 2]);
+pub struct ScaledSquare<T>(pub T);
+
+/// `(a·s·i - b·t·j)²` for scales s and t and inverse norms i and j, whose products may overflow.
+#[derive(Clone, Copy)]
+pub struct ScaledDifference<T> {
+    pub scales: [T; 2],
+    pub inverses: [T; 2],
+}
 
 impl<T> Term<T> for Difference {
     #[inline(always)]
@@ -43,13 +50,25 @@ impl<T> Term<T> for Product {
     }
 }
 
+impl<T: Copy> Term<T> for ScaledSquare<T> {
+    #[inline(always)]
+    unsafe fn add<V: Lanes<Scalar = T>>(self, a: V, _: V, sums: V) -> V {
+        // SAFETY: the caller's.
+        unsafe {
+            let scaled = a.times(V::splat(self.0));
+            scaled.mul_add(scaled, sums)
+        }
+    }
+}
+
 impl<T: Copy> Term<T> for ScaledDifference<T> {
     #[inline(always)]
     unsafe fn add<V: Lanes<Scalar = T>>(self, a: V, b: V, sums: V) -> V {
         // SAFETY: the caller's.
         unsafe {
-            let [i, j] = self.0.map(|factor| V::splat(factor));
-            Difference.add(a.times(i), b.times(j), sums)
+            let [s, t] = self.scales.map(|scale| V::splat(scale));
+            let [i, j] = self.inverses.map(|inverse| V::splat(inverse));
+            Difference.add(a.times(s).times(i), b.times(t).times(j), sums)
         }
     }
 }
@@ -196,7 +215,9 @@ mod tests {
             };
             near(sum(&a, &b, Difference), exact(|a, b| (a - b) * (a - b)));
             near(sum(&a, &b, Product), exact(|a, b| a * b));
-            near(sum(&a, &b, ScaledDifference([2.0, 3.0])), exact(|a, b| (2.0 * a - 3.0 * b).powi(2)));
+            let scaled = ScaledDifference { scales: [0.5, 2.0], inverses: [4.0, 1.5] };
+            near(sum(&a, &b, scaled), exact(|a, b| (2.0 * a - 3.0 * b).powi(2)));
+            near(sum(&a, &b, ScaledSquare(3.0)), exact(|a, _| 9.0 * a * a));
             let wide = |x: &[f32]| x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
             assert!((sum(&wide(&a), &wide(&b), Product) - exact(|a, b| a * b)).abs() < 1e-12);
         }
