@@ -42,13 +42,14 @@ impl Tiles {
     /// epilogues that need whole rows.
     ///
     /// There are about eight tiles of at most 256 × 276 or 64 × 1044. A tile has at least about 100 000 multiplications;
-    /// fewer take less time than starting the tile. Columns are cut first, so that each strip of B is packed once.
+    /// fewer take less time than starting the tile. Up to 256 rows are one tile, so that each strip of B is packed once.
     pub fn new(m: usize, n: usize, k: usize, whole_rows: bool) -> Tiles {
         let n_tiles = (m * n * k / MIN_PRODUCTS).clamp(1, 8);
         let n_strips = (n / COLUMNS + usize::from(n % COLUMNS > MOST_BEHIND)).max(1);
         let rows_of_tile = m.next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 256);
         let widest = (MOST_ELEMENTS / rows_of_tile).clamp(NARROW, WIDE);
-        let n_column_tiles = if whole_rows { 1 } else { n_tiles.max(n.div_ceil(widest)).min(n_strips) };
+        let n_wanted = n_tiles.div_ceil(m.div_ceil(256).max(1));
+        let n_column_tiles = if whole_rows { 1 } else { n_wanted.max(n.div_ceil(widest)).min(n_strips) };
         let rows =
             m.div_ceil(n_tiles.div_ceil(n_column_tiles)).next_multiple_of(MAX_ROWS).clamp(MAX_ROWS, 256);
         let strips = n_strips.div_ceil(n_column_tiles);

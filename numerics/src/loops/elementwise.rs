@@ -122,7 +122,7 @@ impl<T: Copy + 'static> Kernel for SelectKernel<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         let SelectKernel { condition, a, b, out } = self;
-        zip_with_slice!(condition, a, b, out, (c, u, v) => if c != 0 { u } else { v });
+        zip_with_slice!(condition, a, b, out, (c, u, v) => std::hint::select_unpredictable(c != 0, u, v));
     }
 }
 

@@ -294,6 +294,30 @@ fn random_numbers_are_those_of_the_oracle_through_any_view() {
     });
 }
 
+/// Parts over a tensor as a sum of padded ones. Zeros have the sign that this sum gives them.
+#[test]
+fn sums_of_padded_parts() {
+    let names: Vec<String> = (0..12).map(|i| format!("part{i}")).collect();
+    let graph = graph(|b| {
+        let mut sum = f32s(b, "whole", &[20, 12, 200]);
+        for (i, name) in names.iter().enumerate() {
+            let part = f32s(b, name, &[20, 1, 200]);
+            let part = b.pad(part, &[0, i, 0], &[0, 11 - i, 0], Literal::Float(0.0));
+            sum = b.add(sum, part);
+        }
+        output(b, "sum", sum);
+        let columns = b.sum(sum, &[0, 1]);
+        output(b, "columns", columns);
+    });
+    check_given(&graph, 1e-5, &[]);
+    let mut given: HashMap<String, Vec<f64>> =
+        names.iter().map(|name| (name.clone(), vec![-0.0; 20 * 200])).collect();
+    given.insert("whole".into(), vec![-0.0; 20 * 12 * 200]);
+    let mut run = Run::new(&graph, true, 2, &given);
+    run.executable.run(5, 1).unwrap();
+    assert!(run.output("sum").iter().all(|&byte| byte == 0));
+}
+
 // ---- Rows.
 
 #[test]

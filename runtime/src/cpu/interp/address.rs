@@ -1,42 +1,19 @@
 //! Compiled access maps: from ranges of points to stretches of equally distant elements.
 
-use super::flat::{Flat, Stretch};
+use super::flat::{Flat, Runs, Stretch};
 use super::span::Span;
 use engine_core::fusion::{Access, Axis, Level};
 use engine_core::ir::Literal;
 use std::ops::Range;
 
-/// The elements of consecutive points that are several whole runs of the last axis, or one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Runs {
-    /// Elements `first + i · strides[0] + j · strides[1]`, where `j` counts the points of a run.
-    Elements {
-        /// The element of the first point.
-        first: i64,
-        /// The distance of runs, and of the points of a run.
-        strides: [i64; 2],
-        /// The points of a run.
-        len: usize,
-    },
-    /// The value of points outside the tensor.
-    Fill(Literal),
-}
-
-impl From<(usize, Stretch)> for Runs {
-    fn from((len, stretch): (usize, Stretch)) -> Runs {
-        match stretch {
-            Stretch::Elements { first, stride } => Runs::Elements { first, strides: [0, stride], len },
-            Stretch::Fill(fill) => Runs::Fill(fill),
-        }
-    }
-}
-
 /// A compiled access map.
 #[derive(Clone, Debug)]
 pub struct Address {
     access: Access,
-    /// The map as one level, if it has several or has guards.
+    /// The map as one level, if it can be one.
     flat: Option<Flat>,
+    /// Whether it is one level without guards.
+    is_plain: bool,
 }
 
 /// The most axes of a level that is walked with an odometer.
@@ -46,7 +23,8 @@ impl Address {
     /// Compiles an access map: axes that follow each other in memory become one.
     pub fn new(access: &Access) -> Address {
         let access = access.normalized();
-        Address { flat: Flat::new(&access), access }
+        let is_plain = matches!(&access.levels[..], [level] if level.guards.is_empty());
+        Address { flat: Flat::new(&access), access, is_plain }
     }
 
     /// Compiles an access map, with each fill value as the bits of the element type.
@@ -79,14 +57,23 @@ impl Address {
     /// The points `start..start + len`, if they are one stretch.
     pub fn stretch(&self, start: usize, len: usize) -> Option<Stretch> {
         match &self.flat {
-            Some(flat) => flat.stretch(start, len),
-            None => self.single(start, len).map(|(first, stride)| Stretch::Elements { first, stride }),
+            Some(flat) if !self.is_plain => flat.stretch(start, len),
+            _ => self.single(start, len).map(|(first, stride)| Stretch::Elements { first, stride }),
         }
     }
 
     /// The element of a point, unless a guard excludes the point.
     pub fn element(&self, point: usize) -> Option<u64> {
         self.access.at(point).ok().map(|element| element as u64)
+    }
+
+    /// Whether points outside the tensor are zeros, and there are some.
+    pub fn is_zero_outside(&self) -> bool {
+        let mut fills = self.access.levels.iter().flat_map(|level| &level.guards).map(|guard| guard.fill);
+        !self.is_plain
+            && self.flat.is_some()
+            && fills.next() == Some(Literal::Int(0))
+            && fills.all(|fill| fill == Literal::Int(0))
     }
 
     /// Whether point `i` is element `i`, for `n` points.
@@ -115,34 +102,36 @@ impl Address {
 
     /// Calls `emit(place in the block, count, stretch)` for the points of a span, in order.
     pub fn walk_span(&self, span: Span, mut emit: impl FnMut(usize, usize, Stretch)) {
-        let (width, height) = span.runs();
-        for row in 0..height {
-            self.walk(span.start + row * span.pitch, width, |at, count, stretch| {
-                emit(row * width + at, count, stretch);
-            });
-        }
+        self.walk_runs(span, |at, count, runs| match runs {
+            Runs::Fill(fill) => emit(at, count, Stretch::Fill(fill)),
+            Runs::Elements { first, strides: [run, stride], len } => {
+                for (i, at) in (at..at + count).step_by(len.max(1)).enumerate() {
+                    emit(at, len, Stretch::Elements { first: first + i as i64 * run, stride });
+                }
+            }
+        });
     }
 
-    /// Calls `emit(place in the block, count, runs)` for the points of a span, in order; runs of the last axis come together
-    /// as far as they are evenly spaced.
+    /// Calls `emit(place in the block, count, runs)` for the points of a span, in order. Runs of the span, or of the last axis,
+    /// come together as far as they are evenly spaced.
     pub fn walk_runs(&self, span: Span, mut emit: impl FnMut(usize, usize, Runs)) {
         let (width, height) = span.runs();
-        for row in 0..height {
-            let (start, before) = (span.start + row * span.pitch, row * width);
-            match &self.access.levels[..] {
-                [level] if (2..=MAX_AXES).contains(&level.axes.len()) && level.guards.is_empty() => {
-                    walk_level_runs(level, start, width, |at, count, runs| emit(before + at, count, runs));
-                }
-                _ => self.walk(start, width, |at, count, stretch| {
-                    emit(before + at, count, (count, stretch).into());
-                }),
+        match (&self.flat, &self.access.levels[..]) {
+            (Some(flat), _) if height > 1 => flat.walk_runs(span, emit),
+            (_, [level]) if self.is_plain && height == 1 && (2..=MAX_AXES).contains(&level.axes.len()) => {
+                walk_level_runs(level, span.start, width, emit);
             }
+            _ => (0..height).for_each(|row| {
+                self.walk(span.start + row * span.pitch, width, |at, count, stretch| {
+                    emit(row * width + at, count, (count, stretch).into());
+                });
+            }),
         }
     }
 
     /// Calls `emit(first point - start, count, stretch)` for the points `start..start + len`, in order.
     pub fn walk(&self, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
-        if let Some(flat) = &self.flat {
+        if let Some(flat) = self.flat.as_ref().filter(|_| !self.is_plain) {
             return flat.walk(start, len, emit);
         }
         match &self.access.levels[..] {
@@ -327,6 +316,39 @@ mod tests {
         points
     }
 
+    /// A line, and runs of all widths and distances.
+    fn assert_walks_spans(access: &Access, start: usize, len: usize) {
+        let runs = (2..=len).flat_map(|pitch| (1..pitch).map(move |width| (width, pitch)));
+        let spans = runs.map(|(width, pitch)| {
+            let height = (len - width) / pitch + 1;
+            Span { width, height, pitch, ..Span::line(start, width) }
+        });
+        let address = Address::new(access);
+        for span in spans.chain([Span::line(start, len)]) {
+            let (mut by_runs, mut by_stretches) = (vec![], vec![]);
+            address.walk_runs(span, |at, count, runs| {
+                assert_eq!(at, by_runs.len());
+                by_runs.extend((0..count as i64).map(|i| match runs {
+                    Runs::Elements { first, strides: [run, point], len } => {
+                        Ok(first + i / len as i64 * run + i % len as i64 * point)
+                    }
+                    Runs::Fill(fill) => Err(fill),
+                }));
+            });
+            address.walk_span(span, |at, count, stretch| {
+                assert_eq!(at, by_stretches.len());
+                by_stretches.extend((0..count as i64).map(|i| match stretch {
+                    Stretch::Elements { first, stride } => Ok(first + i * stride),
+                    Stretch::Fill(fill) => Err(fill),
+                }));
+            });
+            let points = (0..span.height).flat_map(|run| (0..span.width).map(move |i| run * span.pitch + i));
+            let expected: Vec<_> = points.map(|point| access.at(start + point)).collect();
+            assert_eq!(by_runs, expected, "{access} by runs of {span:?}");
+            assert_eq!(by_stretches, expected, "{access} by stretches of {span:?}");
+        }
+    }
+
     fn assert_walks_like_it_reads(access: &Access, n: usize) {
         for (start, len) in [(0, n), (n / 3, n - n / 3), (n / 2, n / 4)] {
             let expected: Vec<_> = (start..start + len).map(|point| access.at(point)).collect();
@@ -343,17 +365,7 @@ mod tests {
                 let expected: Vec<_> = (start..start + len).map(|point| access.at(point)).collect();
                 assert!(stretch.is_none_or(|stretch: Vec<_>| stretch == expected), "{access} as one stretch");
             }
-            let mut by_runs = vec![];
-            Address::new(access).walk_runs(Span::line(start, len), |at, count, runs| {
-                assert_eq!(at, by_runs.len());
-                by_runs.extend((0..count as i64).map(|i| match runs {
-                    Runs::Elements { first, strides: [run, point], len } => {
-                        Ok(first + i / len as i64 * run + i % len as i64 * point)
-                    }
-                    Runs::Fill(fill) => Err(fill),
-                }));
-            });
-            assert_eq!(by_runs, expected, "{access} by runs");
+            assert_walks_spans(access, start, len);
             if let Some((low, high)) = Address::new(access).bounds() {
                 assert!(expected.iter().flatten().all(|element| (low..=high).contains(element)));
             }

@@ -1,6 +1,7 @@
 //! Access maps of several levels or with guards, as one level: each coordinate of a point adds to the address, and to the
 //! sums that guards bound. Windows over the border of an image are of this kind.
 
+use super::span::Span;
 use engine_core::fusion::{Access, Level};
 use engine_core::ir::{Literal, dense_strides};
 
@@ -26,6 +27,31 @@ pub enum Stretch {
     Fill(Literal),
 }
 
+/// The elements of consecutive points that are several whole runs of the last axis, or one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Runs {
+    /// Elements `first + i · strides[0] + j · strides[1]`, where `j` counts the points of a run.
+    Elements {
+        /// The element of the first point.
+        first: i64,
+        /// The distance of runs, and of the points of a run.
+        strides: [i64; 2],
+        /// The points of a run.
+        len: usize,
+    },
+    /// The value of points outside the tensor.
+    Fill(Literal),
+}
+
+impl From<(usize, Stretch)> for Runs {
+    fn from((len, stretch): (usize, Stretch)) -> Runs {
+        match stretch {
+            Stretch::Elements { first, stride } => Runs::Elements { first, strides: [0, stride], len },
+            Stretch::Fill(fill) => Runs::Fill(fill),
+        }
+    }
+}
+
 /// A map whose points outside all have one value.
 #[derive(Clone, Debug)]
 pub struct Flat {
@@ -47,15 +73,11 @@ struct SumAxis {
 }
 
 impl Flat {
-    /// The map as one level; `None` if it is a level without guards, if the levels do not combine, or if points outside have
-    /// several values.
+    /// The map as one level; `None` if the levels do not combine, or if points outside have several values.
     pub fn new(access: &Access) -> Option<Flat> {
         let [first, rest @ ..] = &access.levels[..] else { return None };
         let guard = access.levels.iter().flat_map(|level| &level.guards).next();
         let fill = guard.map_or(Literal::Int(0), |guard| guard.fill);
-        if guard.is_none() && rest.is_empty() {
-            return None;
-        }
         let mut map = Combined::new(first, fill)?;
         for level in rest {
             map = map.followed_by(level, fill)?;
@@ -86,6 +108,67 @@ impl Flat {
             at += count;
             self.advance(&mut odometer, count);
         }
+    }
+
+    /// Calls `emit(place in the block, count, runs)` for the runs of a span, in order. Those that are evenly spaced come
+    /// together, and so do those outside.
+    pub fn walk_runs(&self, span: Span, mut emit: impl FnMut(usize, usize, Runs)) {
+        let (width, height) = span.runs();
+        let stride = self.axes[self.axes.len() - 1].step[0];
+        let mut row = 0;
+        while row < height {
+            let start = span.start + row * span.pitch;
+            let odometer = self.odometer(start);
+            let Some((count, step)) = self.even_runs(&odometer, width, height - row, span.pitch) else {
+                self.walk(start, width, |at, count, stretch| {
+                    emit(row * width + at, count, (count, stretch).into());
+                });
+                row += 1;
+                continue;
+            };
+            let [from, to] = self.inside(&odometer.sums, &step, count as i64);
+            let strides = [step[0], stride];
+            let elements = Runs::Elements { first: odometer.sums[0] + from * step[0], strides, len: width };
+            let [from, to] = [from as usize, to as usize];
+            let parts =
+                [(0, from, Runs::Fill(self.fill)), (from, to, elements), (to, count, Runs::Fill(self.fill))];
+            for (from, to, runs) in parts.into_iter().filter(|(from, to, _)| to > from) {
+                emit((row + from) * width, (to - from) * width, runs);
+            }
+            row += count;
+        }
+    }
+
+    /// How many runs from one on, `pitch` points apart, change all sums by the same step, and this step. None if the first one
+    /// crosses the end of the last axis, or bounds of guards cut runs.
+    fn even_runs(
+        &self,
+        odometer: &Odometer,
+        width: usize,
+        most: usize,
+        pitch: usize,
+    ) -> Option<(usize, Sums)> {
+        let last = self.axes.len() - 1;
+        let SumAxis { extent, step, .. } = &self.axes[last];
+        let coordinate = odometer.coordinates[last];
+        let rest = extent.checked_sub(coordinate + width)?;
+        let by = |step: &Sums, n: usize| step.map(|step| step * n as i64);
+        let (count, of_run) = match last.checked_sub(1).map(|outer| (outer, &self.axes[outer])) {
+            Some((i, outer)) if pitch.is_multiple_of(*extent) => {
+                let n = pitch / extent;
+                ((outer.extent - odometer.coordinates[i]).div_ceil(n), by(&outer.step, n))
+            }
+            _ => (rest / pitch + 1, by(step, pitch)),
+        };
+        let count = count.min(most);
+        let is_whole = |(guard, [low, high]): (usize, &[i64; 2])| {
+            let sum = odometer.sums[guard + 1];
+            let (along, across) =
+                (step[guard + 1] * (width as i64 - 1), of_run[guard + 1] * (count as i64 - 1));
+            let corners = [sum, sum + along, sum + across, sum + along + across];
+            along == 0 || corners.iter().all(|corner| (*low..*high).contains(corner))
+        };
+        self.guards.iter().enumerate().all(is_whole).then_some((count, of_run))
     }
 
     /// The points `start..start + len`, if they are one stretch.

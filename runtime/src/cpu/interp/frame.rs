@@ -2,7 +2,7 @@
 
 use super::check::{AssertionRecord, Check};
 use super::generate::{Words, coordinates};
-use super::load::{copied, load};
+use super::load::{add_parts, copied, load};
 use super::program::{Arg, Dest, Draw, Fetch, Inst, Op, Program, Superinstruction, Term};
 use super::reduce::{Accumulators, BlockReduction, expand};
 use super::scalar::{MAX_ARITY, run_scalar};
@@ -208,6 +208,12 @@ impl Frame<'_> {
                 }
                 Superinstruction::ShiftedRandom { draw, shift } => {
                     return self.words(worker, draw, Some(*shift)).draw(&draw.address, span, out);
+                }
+                Superinstruction::Parts { base, parts } => {
+                    let base = self.view(worker, *base).operand(span.len());
+                    let parts = parts.iter().map(|(operand, address)| (self.buffers[*operand], address));
+                    add_parts(base, parts, span, slice_mut(out, span.len()));
+                    return View::block(out, span.len());
                 }
             };
             self.computed(inst, out, n_computed, span.len())

@@ -1,11 +1,12 @@
 //! Loads of operands.
 
-use super::address::{Address, Runs};
-use super::flat::Stretch;
+use super::address::Address;
+use super::flat::{Runs, Stretch};
 use super::program::Index;
 use super::span::Span;
 use super::view::{Buffer, View, copy, slice_mut, with_size};
-use engine_core::ir::{DType, Literal};
+use engine_core::ir::{Binary, DType, Literal};
+use engine_numerics::loops::{Operand, Prefetch, binary};
 
 /// Reads the points of a span, into `out` or as a view of the operand.
 ///
@@ -133,6 +134,37 @@ unsafe fn read<T: Copy + Default + Bits>(
             Runs::Elements { first, strides, len } => read_runs(elements, first + base, strides, len, out),
         }
     });
+}
+
+/// `out = base + part + part + …`, in this order. Only points at which a part has elements are visited for it.
+///
+/// # Safety
+/// The buffers must be those of operands of this type, apart from `out`, and no worker may write them meanwhile.
+pub unsafe fn add_parts<'a>(
+    base: Operand<f32>,
+    parts: impl Iterator<Item = (Buffer, &'a Address)>,
+    span: Span,
+    out: &mut [f32],
+) {
+    // The zero of points without an element: it makes +0 of -0.
+    binary(Binary::Add, base, Operand::Scalar(0.0), out, Prefetch::NOTHING);
+    for (buffer, address) in parts {
+        // SAFETY: the caller's: a buffer of that many elements of this type.
+        let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<f32>(), buffer.len) };
+        address.walk_span(span, |at, count, stretch| {
+            let Stretch::Elements { first, stride } = stretch else { return };
+            let out = &mut out[at..at + count];
+            match usize::try_from(first).ok().and_then(|first| elements.get(first..)) {
+                Some(elements) if stride == 1 => {
+                    out.iter_mut().zip(elements).for_each(|(out, element)| *out += element);
+                }
+                _ => out.iter_mut().enumerate().for_each(|(i, out)| {
+                    let element = usize::try_from(first + i as i64 * stride).ok();
+                    *out += element.and_then(|element| elements.get(element)).copied().unwrap_or_default();
+                }),
+            }
+        });
+    }
 }
 
 /// Reads runs of `len` points each.

@@ -113,6 +113,8 @@ pub enum Superinstruction {
     Affine { op: Unary, x: Arg, scale: Term, shift: Term },
     /// `f32(bits >> shift)` of random bits.
     ShiftedRandom { draw: Draw, shift: Arg },
+    /// `base + part + part + …` of operands that are 0 at most points.
+    Parts { base: Arg, parts: Vec<(usize, Address)> },
 }
 
 /// The operation of an instruction; the counterpart of [`engine_core::fusion::FusedOp`].
@@ -255,6 +257,7 @@ impl Superinstruction {
         match self {
             Superinstruction::Pair { args, .. } => ([None; 3], args),
             Superinstruction::Affine { x, scale, shift, .. } => ([Some(*x), scale.value, shift.value], &[]),
+            Superinstruction::Parts { base, .. } => ([Some(*base), None, None], &[]),
             Superinstruction::ShiftedRandom { draw, shift } => {
                 ([Some(draw.step), draw.iteration, Some(*shift)], &[])
             }

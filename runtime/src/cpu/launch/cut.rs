@@ -18,6 +18,8 @@ const SHORT_ROW: usize = 1024;
 const SHARED_BLOCK: usize = 4096;
 /// The most points of a chunk, unless there are many chunks.
 const CHUNK: usize = 16384;
+/// The most neighbouring rows of a group, where rows run across memory.
+const WIDEST_GROUP: usize = 1024;
 /// The least points of a chunk.
 const LEAST_CHUNK: usize = 2048;
 /// The work of a chunk, in points times simple loops over them: several times the cost of starting it.
@@ -52,7 +54,7 @@ pub fn chunk_points(program: &Program, n_points: usize) -> usize {
 /// The approximate duration of an instruction's loop.
 fn work(inst: &Inst) -> usize {
     match &inst.op {
-        Op::Super(Superinstruction::Pair { .. }) => 1,
+        Op::Super(Superinstruction::Pair { .. } | Superinstruction::Parts { .. }) => 1,
         Op::Super(_) | Op::Random(_) => SLOW,
         Op::Scalar { op: Scalar::Unary(op), .. } if has_affine_loop(*op) => SLOW,
         _ => 1,
@@ -97,10 +99,9 @@ impl Cut {
         if row * inner <= SHARED_BLOCK {
             return Cut::bundles(outer, row, inner);
         }
-        let (group, step) = match inner >= 128 {
-            true => (inner.min(1024), 1),
-            false => (inner, (SHARED_BLOCK / inner).clamp(1, row.max(1))),
-        };
+        let group = inner.min(WIDEST_GROUP);
+        // Blocks are runs of memory: of whole rows side by side, or of some of them at one point.
+        let step = if group == inner { (SHARED_BLOCK / group).clamp(1, row.max(1)) } else { 1 };
         let n_groups = outer * inner.div_ceil(group);
         let part = PART.div_ceil(group).next_multiple_of(step);
         let part = if n_groups < 8 && row > 2 * part { part } else { row };

@@ -1,6 +1,7 @@
 //! Superinstructions: chains of primitives that one loop computes.
 
-use super::super::program::{Arg, Dest, Inst, Layout, Op, Program, Spread, Superinstruction, Term};
+use super::super::address::Address;
+use super::super::program::{Arg, Dest, Inst, Layout, Op, Program, Sharing, Spread, Superinstruction, Term};
 use engine_core::fusion::{Class, FusedBody, Reg};
 use engine_core::ir::{Binary, DType, Scalar, Unary};
 use engine_numerics::loops::{Arithmetic, has_affine_loop};
@@ -33,7 +34,8 @@ pub(super) fn join(program: &mut Program, body: &FusedBody, layout: Layout) {
             false => &count_uses(&of_rows, pass.element.iter()),
         };
         let is_replaced = vec![false; pass.element.len()];
-        Joiner { insts: &mut pass.element, uses, is_scalar: &is_scalar, is_replaced }.join();
+        let sharing = layout.sharing;
+        Joiner { insts: &mut pass.element, uses, is_scalar: &is_scalar, sharing, is_replaced }.join();
     }
 }
 
@@ -50,6 +52,7 @@ struct Joiner<'a> {
     uses: &'a HashMap<Reg, usize>,
     /// Whether an argument is one value for the whole block.
     is_scalar: &'a dyn Fn(Arg) -> bool,
+    sharing: &'a [Sharing],
     is_replaced: Vec<bool>,
 }
 
@@ -60,7 +63,8 @@ impl Joiner<'_> {
             if self.is_replaced[at] {
                 continue;
             }
-            let found = self.shifted_random(at).or_else(|| self.pair(at)).or_else(|| self.affine(at));
+            let found = self.shifted_random(at).or_else(|| self.parts(at)).or_else(|| self.pair(at));
+            let found = found.or_else(|| self.affine(at));
             if let Some((op, replaced)) = found {
                 self.insts[at].op = Op::Super(op);
                 replaced.into_iter().for_each(|at| self.is_replaced[at] = true);
@@ -106,6 +110,40 @@ impl Joiner<'_> {
         let random = self.maker(args[0], shr).filter(|_| (self.is_scalar)(shift))?;
         let Op::Random(draw) = &self.insts[random].op else { return None };
         Some((Superinstruction::ShiftedRandom { draw: draw.clone(), shift }, vec![shr, random]))
+    }
+
+    /// `base + part + part + …` of two parts at least. With disjoint parts, each point has a part that is 0 there.
+    fn parts(&self, at: usize) -> Option<Match> {
+        let (mut parts, mut replaced) = (vec![], vec![]);
+        let mut sum = at;
+        let base = loop {
+            let (base, load, part) = self.with_part(sum)?;
+            parts.push(part);
+            replaced.push(load);
+            match self.f32_maker(base, sum).filter(|&maker| self.with_part(maker).is_some()) {
+                Some(maker) => sum = maker,
+                None => break base,
+            }
+            replaced.push(sum);
+        };
+        parts.reverse();
+        (parts.len() > 1).then_some((Superinstruction::Parts { base, parts }, replaced))
+    }
+
+    /// A sum with an operand that is 0 at some points and that nothing else reads: the other argument, the load, and the operand.
+    fn with_part(&self, at: usize) -> Option<(Arg, usize, (usize, Address))> {
+        let (Arithmetic::Add, args) = self.arithmetic(at).filter(|_| self.is_f32(at))? else { return None };
+        [(0, 1), (1, 0)].into_iter().find_map(|(base, part)| {
+            let load = self.maker(args[part], at)?;
+            let Op::Load { operand, address, index: None, .. } = &self.insts[load].op else { return None };
+            let is_overwritten = self.sharing.iter().any(|sharing| match sharing {
+                Sharing::Alone => false,
+                Sharing::InPlace(read) => read == operand,
+                Sharing::Overlaps => true,
+            });
+            let is_part = address.is_zero_outside() && !is_overwritten && args[base] != args[part];
+            is_part.then(|| (args[base], load, (*operand, address.clone())))
+        })
     }
 
     /// `second(first(a, b), c)`
