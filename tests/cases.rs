@@ -223,3 +223,16 @@ fn attention_in_halves_goes_on_in_doubles() {
     )"#;
     check(text, &[("sum", &[6.0; 12]), ("scaled", &[6.0; 12])]);
 }
+
+// ---- Words.
+
+/// `none` leaves a setting out. Where it is one of several words, it needs no quotes, as they do not.
+#[test]
+fn a_choice_may_be_none() {
+    let text = r#"(
+      params: {"x": (type: "f32[2, 1]", init: Ones), "t": (type: "i32[2]", state: true)},
+      nodes: {"quoted": "cross_entropy(x, t, reduction=\"none\")", "bare": "cross_entropy(x, t, reduction=none)"},
+      stages: {"go": Run(outputs: ["quoted", "bare"])},
+    )"#;
+    check(text, &[("quoted", &[0.0; 2]), ("bare", &[0.0; 2])]);
+}
