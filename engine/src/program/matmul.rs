@@ -92,8 +92,8 @@ pub fn variants(site: &Site, body: &MatmulBody) -> Vec<Variant> {
     let tiles = site.device.tensor_cores.map_or(&[][..], ResultTile::of);
     let on_cores = tiles.iter().copied().filter(is_on_cores);
     let on_cores = on_cores.map(Variant::TensorCores);
-    let in_terms = (n_flops >= FEWEST_IN_TERMS).then(|| tiles.iter().copied()).into_iter().flatten();
-    let in_terms = in_terms.filter(|&tile| in_terms_of(site, tile).is_some()).map(Variant::Terms);
+    let is_in_terms = |&tile: &ResultTile| n_flops >= FEWEST_IN_TERMS && in_terms_of(site, tile).is_some();
+    let in_terms = tiles.iter().copied().filter(is_in_terms).map(Variant::Terms);
     let library = [Variant::Library].into_iter().chain(parts);
     library.chain(on_cores).chain(in_terms).chain(sliced).chain(own).collect()
 }
