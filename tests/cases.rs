@@ -41,6 +41,52 @@ fn check(text: &str, expected: &[(&str, &[f64])]) {
     assert_eq!(found, expected);
 }
 
+// ---- A kernel computes nothing that it needs before.
+
+#[test]
+fn a_matmul_that_reads_the_sum_of_its_factor_does_not_compute_it() {
+    check(
+        r#"(
+          params: {"x": (type: "f32[3, 3]", init: Constant(2))},
+          nodes: {
+            "added": "x @ x + sum(x, axis=0)", "mean": "(x @ x) / sum(x, axis=1, keepdim=true)",
+            "gated": "relu(x @ x - sum(x, axis=0))", "factor": "sum(x, axis=0, keepdim=true) @ x",
+          },
+          stages: {"go": Run(outputs: ["added", "mean", "gated", "factor"])},
+        )"#,
+        &[("added", &[18.0; 9]), ("mean", &[2.0; 9]), ("gated", &[6.0; 9]), ("factor", &[36.0; 3])],
+    );
+}
+
+// ---- Of pads of pads, the last one is outermost.
+
+#[test]
+fn a_pad_of_a_pad_has_a_fill_of_its_own() {
+    let low = f64::NEG_INFINITY;
+    check(
+        r#"(
+          params: {"p": (type: "f32[2, 2]", init: 5)},
+          nodes: {
+            "wide": "pad(p, before=[0, 1], after=[0, 1], value=0.0)",
+            "rows": "pad(wide, before=[1, 0], after=[1, 0], value=1.0)",
+            "low": "pad(wide, before=[1, 0], after=[0, 0], value=-inf)",
+            "turned": "transpose(pad(p, before=[1, 0], after=[0, 0], value=2.0), axis0=0, axis1=1)",
+            "three": "pad(pad(turned, before=[1, 0], after=[0, 0], value=3.0), before=[0, 1], after=[0, 0], value=2.0)",
+            "computed": "pad(pad(p * 2.0, before=[0, 0], after=[0, 1], value=0.0), before=[1, 0], after=[0, 0], value=1.0)",
+            "summed": "sum(pad(wide, before=[1, 0], after=[0, 0], value=1.0), axis=1)",
+          },
+          stages: {"go": Run(outputs: ["rows", "low", "three", "computed", "summed"])},
+        )"#,
+        &[
+            ("rows", &[1.0, 1.0, 1.0, 1.0, 0.0, 5.0, 5.0, 0.0, 0.0, 5.0, 5.0, 0.0, 1.0, 1.0, 1.0, 1.0]),
+            ("low", &[low, low, low, low, 0.0, 5.0, 5.0, 0.0, 0.0, 5.0, 5.0, 0.0]),
+            ("three", &[2.0, 3.0, 3.0, 3.0, 2.0, 2.0, 5.0, 5.0, 2.0, 2.0, 5.0, 5.0]),
+            ("computed", &[1.0, 1.0, 1.0, 10.0, 10.0, 0.0, 10.0, 10.0, 0.0]),
+            ("summed", &[4.0, 10.0, 10.0]),
+        ],
+    );
+}
+
 // ---- A kernel that writes in place still reads the old values.
 
 #[test]

@@ -36,7 +36,7 @@ pub struct Level {
     pub offset: i64,
     /// Axes, outermost first; their extents multiply to the number of points.
     pub axes: Vec<Axis>,
-    /// The guards of points outside.
+    /// The guards of points outside. All have one fill, so their order is of no meaning.
     pub guards: Vec<Guard>,
 }
 
@@ -104,6 +104,10 @@ impl Access {
     /// The map of `view(x)` of shape `result`, where `self` is the map of `x`.
     pub fn then(&self, view: &View, result: &[usize]) -> Access {
         let mut access = self.clone();
+        if access.levels[0].needs_another(view, result) {
+            let extents: Vec<usize> = access.levels[0].axes.iter().map(|axis| axis.extent).collect();
+            access.levels.insert(0, Level::dense(&extents));
+        }
         let level = &mut access.levels[0];
         match view {
             View::Permute { perm } => level.permute(perm),
@@ -114,13 +118,7 @@ impl Access {
                 Some(reshaped) => *level = reshaped,
                 None => access.levels.insert(0, Level::dense(result)),
             },
-            View::Window { axis, step, dilation } => {
-                if level.guards.iter().any(|guard| guard.axis == *axis) {
-                    let extents: Vec<usize> = level.axes.iter().map(|axis| axis.extent).collect();
-                    access.levels.insert(0, Level::dense(&extents));
-                }
-                access.levels[0].window(*axis, [*step, *dilation], result);
-            }
+            View::Window { axis, step, dilation } => level.window(*axis, [*step, *dilation], result),
         }
         access
     }
@@ -273,6 +271,21 @@ impl Level {
         Some(Level { offset: next.offset, axes, guards: vec![] })
     }
 
+    /// Whether a view goes to a new level before this one: it repeats or cuts an axis with a guard, or pads with another fill.
+    fn needs_another(&self, view: &View, result: &[usize]) -> bool {
+        self.guards.iter().any(|guard| match view {
+            View::Broadcast { axes } => self.axes[guard.axis].extent != result[axes[guard.axis]],
+            View::Window { axis, .. } => guard.axis == *axis,
+            View::Pad { fill, .. } => guard.fill != *fill && !self.is_empty(),
+            View::Permute { .. } | View::Slice { .. } | View::Reshape => false,
+        })
+    }
+
+    /// Whether there are no points.
+    fn is_empty(&self) -> bool {
+        self.axes.iter().any(|axis| axis.extent == 0)
+    }
+
     fn permute(&mut self, perm: &[usize]) {
         self.axes = perm.iter().map(|&axis| self.axes[axis]).collect();
         for guard in &mut self.guards {
@@ -329,15 +342,19 @@ impl Level {
         }
     }
 
+    /// The guards have that fill, unless the level is empty.
     fn pad(&mut self, low: &[usize], high: &[usize], fill: Literal) {
+        if self.is_empty() {
+            // All points are new ones.
+            self.guards.clear();
+        }
         for (i, axis) in self.axes.iter_mut().enumerate() {
             for guard in self.guards.iter_mut().filter(|guard| guard.axis == i) {
                 guard.low += low[i];
                 guard.high += low[i];
             }
             if low[i] + high[i] > 0 {
-                // A new guard goes first: it is the outer one, its fill wins.
-                self.guards.insert(0, Guard { axis: i, low: low[i], high: low[i] + axis.extent, fill });
+                self.guards.push(Guard { axis: i, low: low[i], high: low[i] + axis.extent, fill });
             }
             self.offset -= low[i] as i64 * axis.stride;
             axis.extent += low[i] + high[i];

@@ -106,3 +106,72 @@ fn a_broadcast_row_repeats() {
     assert_eq!(elements(&access, 6), [0, 1, 2, 0, 1, 2].map(Some));
     assert!(Access::dense(&[1]).then(&View::Broadcast { axes: vec![0] }, &[5]).is_uniform());
 }
+
+/// A row of elements and fills.
+type Row = Vec<Result<i64, Literal>>;
+
+fn padded(cells: &[Row], [top, left]: [usize; 2], [bottom, right]: [usize; 2], fill: Literal) -> Vec<Row> {
+    let mut result = vec![vec![Err(fill); left + cells[0].len() + right]; top + cells.len() + bottom];
+    for (row, from) in result[top..].iter_mut().zip(cells) {
+        row[left..left + from.len()].copy_from_slice(from);
+    }
+    result
+}
+
+fn turned(cells: &[Row]) -> Vec<Row> {
+    (0..cells[0].len()).map(|column| cells.iter().map(|row| row[column]).collect()).collect()
+}
+
+#[test]
+fn each_of_several_pads_has_its_own_fill() {
+    let values = [0.0, -0.0, f64::NEG_INFINITY, f64::NAN].map(Literal::Float);
+    let sides = [[[0, 1], [0, 1]], [[1, 0], [1, 0]], [[1, 2], [0, 1]]];
+    for fills in [[0, 2, 0], [2, 3, 3], [0, 0, 1], [3, 3, 3]] {
+        // The sides of each of three pads, without transposes between them and with them.
+        for number in 0..54 {
+            let mut access = Access::dense(&[2, 2]);
+            let mut cells: Vec<Row> = vec![vec![Ok(0), Ok(1)], vec![Ok(2), Ok(3)]];
+            for (fill, divisor) in fills.into_iter().zip([1, 3, 9]) {
+                let ([low, high], fill) = (sides[number / divisor % 3], values[fill]);
+                cells = padded(&cells, low, high, fill);
+                let pad = View::Pad { low: low.to_vec(), high: high.to_vec(), fill };
+                access = access.then(&pad, &[cells.len(), cells[0].len()]);
+                if number >= 27 {
+                    cells = turned(&cells);
+                    let turn = View::Permute { perm: vec![1, 0] };
+                    access = access.then(&turn, &[cells.len(), cells[0].len()]);
+                }
+            }
+            assert!(fills != [3, 3, 3] || access.levels.len() == 1, "{access}");
+            let expected = cells.concat();
+            for access in [access.normalized(), access] {
+                let found: Vec<_> = (0..expected.len()).map(|point| access.at(point)).collect();
+                assert_eq!(found, expected, "{access:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repeated_place_is_in_the_pad_at_all_points_or_at_none() {
+    let pad = View::Pad { low: vec![1], high: vec![0], fill: Literal::Float(0.0) };
+    for (start, expected) in [(0, None), (1, Some(0)), (3, Some(2))] {
+        let repeated = Access::dense(&[3])
+            .then(&pad, &[4])
+            .then(&View::Slice { start: vec![start], step: vec![1] }, &[1])
+            .then(&View::Broadcast { axes: vec![0] }, &[5]);
+        assert_eq!(elements(&repeated, 5), [expected; 5]);
+    }
+}
+
+#[test]
+fn a_pad_of_nothing_has_one_fill() {
+    let pad = |low: [usize; 2], fill: f64| View::Pad {
+        low: low.to_vec(),
+        high: low.to_vec(),
+        fill: Literal::Float(fill),
+    };
+    let access = Access::dense(&[2, 0]).then(&pad([1, 0], 0.0), &[4, 0]).then(&pad([0, 1], 1.0), &[4, 2]);
+    assert_eq!(access.levels.len(), 1);
+    assert!((0..8).all(|point| access.at(point) == Err(Literal::Float(1.0))), "{access}");
+}

@@ -195,9 +195,7 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
                 }
             }
             NodeOp::View(View::Pad { low, high, fill }) if !self.is_memory(node.inputs[0]) => {
-                let inside = View::Pad { low: low.clone(), high: high.clone(), fill: Literal::Int(0) };
-                let inner = pushed(chain, inside, self.ir().ty(value).extents());
-                self.emit_padded(class, value, &inner, *fill)
+                self.emit_padded(class, value, chain, ([&low[..], &high[..]], *fill))
             }
             NodeOp::View(view) => {
                 let inner = pushed(chain, view.clone(), self.ir().ty(value).extents());
@@ -244,11 +242,21 @@ impl<'r, 'g> BodyBuilder<'r, 'g> {
     }
 
     /// Selects the fill in the pad, and elsewhere the computed value: a function of the fill is not the fill.
-    fn emit_padded(&mut self, class: Class, value: Value, inner: &Chain, fill: Literal) -> Reg {
+    fn emit_padded(
+        &mut self,
+        class: Class,
+        value: Value,
+        chain: &Chain,
+        ([low, high], fill): ([&[usize]; 2], Literal),
+    ) -> Reg {
         let node = &self.ir().nodes[value.node];
         let dtype = self.ir().ty(value).dtype;
-        let computed = self.emit(class, node.inputs[0], inner);
-        let mut ones = self.along(node.inputs[0], inner, |_| 0);
+        // No point takes this fill. Pads with equal fills share a level of an access map.
+        let unused = Literal::Int(0).cast(dtype);
+        let inside = View::Pad { low: low.to_vec(), high: high.to_vec(), fill: unused };
+        let inner = pushed(chain, inside, self.ir().ty(value).extents());
+        let computed = self.emit(class, node.inputs[0], &inner);
+        let mut ones = self.along(node.inputs[0], &inner, |_| 0);
         if let Some(last) = ones.levels.last_mut() {
             last.offset += 1;
         }

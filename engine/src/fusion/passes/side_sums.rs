@@ -43,7 +43,9 @@ impl FusionPass for SideSums {
             let is_fit = groups.groups[id].is_single()
                 && groups.groups[target].is_matmul()
                 && fits_operands(groups, &groups.nodes_of_both(id, target), &BTreeSet::new()).is_ok();
-            if is_free && is_fit && !groups.order.surrounds(&[id, target]) {
+            // A matmul that reads the sum, as a factor or in its epilogue, cannot compute it.
+            let needs_sum = groups.order.leads(id, target) || groups.order.surrounds(&[id, target]);
+            if is_free && is_fit && !needs_sum {
                 groups.fuel -= 1;
                 groups.merge(id, target, groups.groups[target].kind, |_| Place::Side);
             }

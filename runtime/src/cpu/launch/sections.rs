@@ -205,9 +205,7 @@ impl BodyOfSection<'_> {
             *axis == self.axis && (self.along.end <= inside.start || inside.end <= self.along.start)
         };
         let [level] = &access.levels[..] else { return None };
-        // With guards along other axes the fill may be another's.
-        let is_sole = level.guards.len() == 1;
-        guards(access).position(|guard| outside(&guard)).filter(|_| is_sole).map(|i| level.guards[i].fill)
+        guards(access).position(|guard| outside(&guard)).map(|i| level.guards[i].fill)
     }
 
     fn constant(&self, reg: Reg) -> Option<Literal> {
