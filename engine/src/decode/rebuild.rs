@@ -82,7 +82,7 @@ impl Rebuild<'_> {
             let name = (number == 0).then(|| node.name().clone());
             let made = match demand {
                 Demand::Whole => self.whole(id, name),
-                Demand::Rows(place) => vec![self.rows(id, place, name)],
+                Demand::Rows(place) => self.rows(id, place, name),
                 Demand::Cached(place) => vec![self.cached(id, place)],
             };
             self.made.insert((id, demand), made);
@@ -112,7 +112,8 @@ impl Rebuild<'_> {
         (0..n_outputs).map(|port| Value { node: made, port }).collect()
     }
 
-    fn rows(&mut self, id: NodeId, place: Place, name: Option<Symbol>) -> Value {
+    /// The rows of the new tokens, by output.
+    fn rows(&mut self, id: NodeId, place: Place, name: Option<Symbol>) -> Vec<Value> {
         let node = self.old.node(id);
         let parts = match &node.op {
             NodeOp::Input(_) if id == self.tokens.node && place == (Place { axis: 1, inner: 1 }) => {
@@ -125,11 +126,11 @@ impl Rebuild<'_> {
         if let NodeOp::Iota { axis } = node.op
             && axis == place.axis
         {
-            return self.coordinates(&ty, place);
+            return vec![self.coordinates(&ty, place)];
         }
         let inputs = node.inputs.iter().zip(parts).map(|(&input, part)| self.form(input, part)).collect();
         let name = name.unwrap_or_else(|| self.builder.fresh_name());
-        self.builder.push_named(name, node.op.clone(), inputs, ty)
+        vec![self.builder.push_named(name, node.op.clone(), inputs, ty)]
     }
 
     fn shortened(&self, value: Value, place: Place) -> Type {
@@ -145,12 +146,20 @@ impl Rebuild<'_> {
         self.made[&(input.node, demand)][input.port]
     }
 
-    /// The rows of the new tokens, taken from all rows.
-    fn taken(&mut self, id: NodeId, place: Place) -> Value {
+    /// The rows of the new tokens, taken from all rows, by output.
+    fn taken(&mut self, id: NodeId, place: Place) -> Vec<Value> {
         let whole = Demand::Whole;
         let cached = self.places.of(Value::of(id)).first().map(|place| Demand::Cached(*place));
         let known = [Some(whole), cached].into_iter().flatten().find_map(|form| self.made.get(&(id, form)));
-        let Some(&[whole, ..]) = known.map(Vec::as_slice) else { crate::bug!("no rows to take from") };
+        let Some(whole) = known.cloned() else { crate::bug!("no rows to take from") };
+        whole.into_iter().map(|output| self.taken_from(output, place)).collect()
+    }
+
+    /// The rows of one output. An output without such rows stays as it is: the place is another output's.
+    fn taken_from(&mut self, whole: Value, place: Place) -> Value {
+        if place.outer(&self.builder.extents(whole), self.n).is_none() {
+            return whole;
+        }
         let split = place.split(&self.builder.extents(whole), self.n);
         let short = place.shortened(&self.builder.extents(whole), self.n, self.n_new);
         let split = self.builder.reshape(whole, &split);

@@ -160,6 +160,35 @@ fn a_scan_over_tokens_and_the_token_before_read_all_rows() {
     assert_eq!(states(&step), ["cache.x"]);
 }
 
+/// The second result of a loop, and a third one without rows.
+#[test]
+fn rows_of_all_results_are_taken() {
+    let step = expect_all(
+        "graph g {
+           input t: i32[2, 4]
+           param table: f64[5, 3]
+           x: f64[2, 4, 3] = .gather(table, t, axis=0, batch=0)
+           zero: i32[] = .const(0)
+           (a: f64[2, 4, 3], b: f64[2, 4, 3], n: i32[]) = .loop(x, x, zero, trips=2) {
+             graph body {
+               input p: f64[2, 4, 3]
+               input q: f64[2, 4, 3]
+               input m: i32[]
+               input i: i32[]
+               r: f64[2, 4, 3] = .add(p, q)
+               output p = r
+               output q = p
+               output m = i
+             }
+           }
+           both: f64[2, 4, 3] = .sub(a, b)
+           y: f64[2, 4, 3] = .mul(both, b)
+           output y = y
+         }",
+    );
+    assert_eq!(states(&step), ["cache.x"]);
+}
+
 #[test]
 fn a_graph_of_single_tokens_needs_no_cache() {
     let step = expect_all(
