@@ -2,6 +2,7 @@
 
 use super::*;
 use engine::core::device_model::{DeviceModel, KernelLimits};
+use engine::core::pipeline::GenerateStage;
 
 /// Heads and queries, as many keys, and the columns of each.
 const HEADS: usize = 16;
@@ -71,4 +72,74 @@ fn causal_attention_in_parts_stores_fewer_scores() {
     let stored = parts.plan.launches.iter().flat_map(|launch| parts.plan.written(launch));
     let largest = stored.map(|id| parts.plan.buffers[id].ty.bytes()).max();
     assert_eq!(largest, Some(SCORES / 2), "{}", table(&parts));
+}
+
+/// A step reads the keys and values of all tokens and stores no scores, on any device. The kernels of a long context
+/// are those of a short one.
+#[test]
+fn a_step_of_a_long_context_has_the_kernels_of_a_short_one() {
+    let kinds = |tokens: usize, texts: usize, device: DeviceModel| {
+        let text = format!(
+            r#"(
+              dims: {{"T": {tokens}}},
+              inputs: {{"token": (type: "i32[B, T]")}},
+              layers: {{"table": "Embedding(rows=50, width=64)", "head": "Linear(width=50)"}},
+              nodes: {{"logits": "reshape(head(LlamaBlock(table(token), heads=8, kv_heads=4, width=128)), shape=[B * T, 50])"}},
+              stages: {{"write": Generate(tokens: "token", logits: "logits", prompt: "x", length: 9)}},
+            )"#
+        );
+        let (pipeline, registry) = parse("context.ron", text);
+        let stage: &GenerateStage = pipeline.stages[0].get().unwrap();
+        let step = stage::decoding(&pipeline, stage, &[("B".into(), texts)], 1, &registry).unwrap();
+        let compiled = compile(&step, &registry, &Options { device, ..Options::default() });
+        compiled.plan.kernels.iter().map(Kernel::kind).collect::<Vec<_>>()
+    };
+    for device in [DeviceModel::CPU, DeviceModel::H200] {
+        let short = kinds(256, 1, device);
+        assert_eq!(short.iter().filter(|kind| **kind == "attention").count(), 1, "{short:?}");
+        // Beyond 7,168 keys, a block does not hold the scores of a row.
+        for (tokens, texts) in [(4096, 1), (4096, 3), (16_384, 1)] {
+            let long = kinds(tokens, texts, device);
+            let without_mask = long.iter().filter(|kind| **kind != "map").count();
+            assert_eq!(
+                without_mask,
+                short.iter().filter(|kind| **kind != "map").count(),
+                "{tokens}: {long:?}"
+            );
+        }
+    }
+}
+
+/// A training step of a GPT of two blocks on halves or floats, whose blocks are called in this manner.
+fn step_of_gpt(precision: &str, manner: &str, device: DeviceModel) -> Compiled {
+    let text = include_str!("../../graphs/gpt.ron")
+        .replace("\"T\": 64, \"L\": 4, \"H\": 4", "\"T\": 512, \"L\": 2, \"H\": 2")
+        .replace("seed: 1,", &format!("seed: 1, {precision}"))
+        .replace("repeat=L", &format!("repeat=L{manner}"));
+    let (pipeline, registry) = parse("gpt.ron", text);
+    let bytes = || Type::new(DType::U8, &[512]);
+    let fields = vec![("input".into(), bytes()), ("target".into(), bytes())];
+    let split = SplitShape { data: "text".into(), n_rows: 1200, n_held: 1200, fields };
+    let rows = Rows::Batches { batch: 12, per_epoch: 100 };
+    let step = stage::training(&pipeline, train_stage(&pipeline), &split, rows, &registry).unwrap();
+    compile(&step.graph, &registry, &Options { device, ..Options::default() })
+}
+
+/// The backward pass computes the attention of each block once more, and no kernel stores scores or a mask of their size.
+#[test]
+fn recomputed_blocks_have_kernels_of_attention_and_of_its_gradient() {
+    for (precision, device) in [("", DeviceModel::CPU), ("precision: Bf16,", DeviceModel::H200)] {
+        let counts = |manner: &str| {
+            let compiled = step_of_gpt(precision, manner, device);
+            let kernels = compiled.plan.launches.iter().map(|launch| &compiled.plan.kernels[launch.kernel]);
+            let kinds: Vec<&str> = kernels.map(Kernel::kind).collect();
+            let count = |kind: &str| kinds.iter().filter(|known| **known == kind).count();
+            let n_scores = 12 * 2 * 512 * 512;
+            let stored = compiled.plan.launches.iter().flat_map(|launch| compiled.plan.written(launch));
+            let largest = stored.map(|id| compiled.plan.buffers[id].ty.numel()).max();
+            assert!(largest < Some(n_scores), "{}", table(&compiled));
+            (count("attention"), count("attention gradient"))
+        };
+        assert_eq!((counts(""), counts(", recompute=true")), ((2, 2), (4, 2)), "{precision}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Limits of a device's kernels.
 
 use crate::codegen::schedule::attention::{MOST_QUERIES, most_keys};
+use crate::codegen::schedule::attention_parts;
 use crate::codegen::schedule::row_plan::LONG_COLUMN;
 use crate::codegen::schedule::scan::LONG_SCAN;
 use crate::codegen::schedule::scatter::MOST_ROWS_CHECKED;
@@ -11,6 +12,7 @@ use crate::fusion::SharedAttention;
 /// The attentions that tensor cores take.
 pub const SHARED_ATTENTION: SharedAttention = SharedAttention {
     takes: tensor_core::attention::takes,
+    takes_in_parts: attention_parts::takes,
     takes_gradient: tensor_core::attention_gradient::takes,
 };
 

@@ -21,6 +21,7 @@ use values::{check_descent, check_descent_on, check_softmax, random_bits, step_o
 
 mod assertion;
 mod attention;
+mod attention_parts;
 mod folds;
 mod nan;
 mod on_host;

@@ -36,12 +36,12 @@ pub struct Attention {
     pub duplicated: BTreeSet<NodeId>,
 }
 
-/// The attention that ends in matmul `output`, if its scores and weights have no other users. The device has a kernel for it
-/// unless it is shared.
+/// The attention that ends in matmul `output`, if its scores and weights have no other users. Whether the device has a
+/// kernel for it depends on its body if it is shared or has many keys.
 pub fn find(graph: &FusionGraph, output: NodeId, settings: &Settings) -> Option<Attention> {
     let is_able = |node: NodeId| settings.has_attention_in_f64() || !handles_doubles(graph.ir, node);
     let mut attention = search(graph, output, false)?;
-    attention.is_shared = !is_small_enough(graph, output, settings);
+    attention.is_shared = !settings.is_of_few(attention.n_queries(graph));
     let is_computable = attention.members.keys().all(|&node| is_able(node));
     if !is_computable || attention.escaping(graph).next().is_some() {
         return None;
@@ -53,12 +53,6 @@ pub fn find(graph: &FusionGraph, output: NodeId, settings: &Settings) -> Option<
     (!is_state).then_some(attention)
 }
 
-/// Whether the device has a kernel for any attention of so many queries and keys.
-fn is_small_enough(graph: &FusionGraph, output: NodeId, settings: &Settings) -> bool {
-    let (_, n_queries, _, n_keys) = matmul_extents(graph.ir, output);
-    settings.has_attention(n_queries, n_keys)
-}
-
 /// Whether a node reads or computes `f64`.
 fn handles_doubles(graph: &Graph, node: NodeId) -> bool {
     let read = graph.nodes[node].inputs.iter().map(|&input| graph.ty(input));
@@ -66,6 +60,16 @@ fn handles_doubles(graph: &Graph, node: NodeId) -> bool {
 }
 
 impl Attention {
+    /// Queries that share their keys.
+    pub fn n_queries(&self, graph: &FusionGraph) -> usize {
+        matmul_extents(graph.ir, self.output).1
+    }
+
+    /// Keys of a query.
+    pub fn n_keys(&self, graph: &FusionGraph) -> usize {
+        matmul_extents(graph.ir, self.output).3
+    }
+
     /// Scores, or maps of them, with users outside.
     pub fn escaping<'a>(&'a self, graph: &'a FusionGraph) -> impl Iterator<Item = NodeId> + 'a {
         let elements = self.members.iter().filter(|(node, place)| {
@@ -229,6 +233,7 @@ fn add_end_maps(graph: &FusionGraph, attention: &mut Attention, is_able: &dyn Fn
         let fits = is_map
             && is_able(user)
             && !graph.root[attention.end]
+            && graph.have_one_mark(user, attention.end)
             && graph.numel(user) == n_points
             && graph.edges[user].iter().all(fits_in);
         if !fits {
@@ -257,6 +262,7 @@ fn add_row_maps(
             };
             let fits = matches!(graph.op(user), NodeOp::Scalar(_))
                 && graph.numel(user) == n_rows
+                && graph.have_one_mark(user, row)
                 && graph.edges[user].iter().all(own);
             if fits && is_able(user) && !members.contains_key(&user) {
                 members.insert(user, Place::Row);
@@ -278,6 +284,7 @@ fn add_operand_maps(graph: &FusionGraph, attention: &mut Attention, is_able: &dy
             && !attention.escapes(graph, node)
             && !is_indexed(graph, node)
             && !is_read_as_it_is
+            && graph.have_one_mark(node, attention.output)
     };
     let next_own = |attention: &Attention| {
         attention.producers(graph).find(|&node| is_able(node) && is_own(attention, node))
@@ -286,7 +293,8 @@ fn add_operand_maps(graph: &FusionGraph, attention: &mut Attention, is_able: &dy
         attention.members.insert(node, Place::Element);
     }
     let next_moved = |attention: &Attention| {
-        attention.producers(graph).find(|&node| is_able(node) && is_move(graph.op(node)))
+        let is_free = |node: NodeId| is_able(node) && graph.have_one_mark(node, attention.output);
+        attention.producers(graph).find(|&node| is_free(node) && is_move(graph.op(node)))
     };
     while let Some(node) = next_moved(attention) {
         attention.duplicated.insert(node);

@@ -194,6 +194,7 @@ impl Search<'_, '_> {
             let is_map = matches!(graph.op(node), NodeOp::Scalar(_) | NodeOp::Random { .. });
             is_map
                 && graph.materialized[node]
+                && graph.have_one_mark(node, search.products[0])
                 && graph.numel(node) == search.n_points()
                 && !search.has(node)
                 && !graph.root[node]
@@ -223,6 +224,7 @@ impl Search<'_, '_> {
                 let fits = matches!(graph.op(user), NodeOp::Scalar(_) | NodeOp::View(_))
                     && !graph.root[sum.end]
                     && !graph.state[user]
+                    && graph.have_one_mark(user, sum.end)
                     && graph.numel(user) == n_points
                     && graph.edges[user].iter().all(fits_in);
                 if !fits {

@@ -107,7 +107,7 @@ impl<'g> FusionGraph<'g> {
     fn recompute_widened(&mut self) {
         for (id, node) in self.ir.nodes.iter().enumerate() {
             let NodeOp::Scalar(Scalar::Cast(to)) = node.op else { continue };
-            if self.ir.ty(node.inputs[0]).dtype.widens_to(to) && node.no_fuse.is_none() {
+            if self.ir.ty(node.inputs[0]).dtype.widens_to(to) && node.fuses_freely() {
                 self.materialized[id] = false;
             }
         }
@@ -121,6 +121,17 @@ impl<'g> FusionGraph<'g> {
     /// Whether a node is a matmul.
     pub fn is_matmul(&self, node: NodeId) -> bool {
         matches!(self.op(node), NodeOp::Contract(_))
+    }
+
+    /// Whether two nodes bear the same mark, or none; see [`Node::no_fuse`].
+    pub fn have_one_mark(&self, a: NodeId, b: NodeId) -> bool {
+        self.ir.nodes[a].no_fuse == self.ir.nodes[b].no_fuse
+    }
+
+    /// Whether marks let nodes share a kernel: they bear none, or recompute the same layer.
+    pub fn may_share_kernel(&self, mut nodes: impl Iterator<Item = NodeId>) -> bool {
+        let Some(first) = nodes.next() else { return true };
+        self.ir.nodes[first].fuses_freely() && nodes.all(|node| self.have_one_mark(first, node))
     }
 
     /// Number of elements of a node's first result.
@@ -402,7 +413,7 @@ fn recomputed_ops(graph: &Graph, fuse: bool, cost: &CostModel) -> Vec<Option<usi
             continue;
         }
         let is_leaf = is_input || matches!(node.op, NodeOp::Const(_) | NodeOp::Iota { .. });
-        let may_recompute = is_leaf || fuse && node.no_fuse.is_none();
+        let may_recompute = is_leaf || fuse && node.fuses_freely();
         let own = cost.recomputed_ops(node, reads_inputs).filter(|_| may_recompute);
         ops.push(own.and_then(|own| total_ops(graph, &ops, node, own, cost)));
     }

@@ -120,12 +120,25 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
 
     /// Whether a node belongs to a group of maps.
     pub fn is_map(&self, node: NodeId) -> bool {
-        self.group(node).is_some_and(|group| matches!(group.kind, Kind::Map(_)))
+        self.group_of[node].is_some_and(|id| self.is_of_maps(id))
+    }
+
+    /// Whether a group is of maps alone.
+    pub fn is_of_maps(&self, id: usize) -> bool {
+        matches!(self.groups[id].kind, Kind::Map(_))
     }
 
     /// The node with `fuse: Never` that a group belongs to, if there is one.
     pub fn no_fuse(&self, group: usize) -> Option<&Symbol> {
         self.groups[group].nodes().next().and_then(|node| self.graph.ir.nodes[node].no_fuse.as_ref())
+    }
+
+    /// Whether groups can become a kernel of a kind of its own. No pass has joined them to others, no mark keeps them apart,
+    /// and no path leads through a further group.
+    pub fn may_become_one(&self, parts: &[usize]) -> bool {
+        let nodes = parts.iter().flat_map(|&part| self.groups[part].nodes());
+        let are_single = parts.iter().all(|&part| self.groups[part].is_single());
+        are_single && self.graph.may_share_kernel(nodes) && !self.order.surrounds(parts)
     }
 
     /// The nodes of two groups, ascending.

@@ -22,24 +22,27 @@ pub struct Settings {
     pub device: DeviceModel,
     /// Whether sums have a fixed order on every device, at any price.
     pub deterministic: bool,
-    /// The attentions in which many queries share their keys that devices have kernels for.
+    /// The attentions of many queries or keys that devices have kernels for.
     pub shared_attention: SharedAttention,
     /// Added to the numbers of nodes that check, so that those of different graphs of one plan differ.
     pub first_site: NodeId,
 }
 
-/// Which attentions, in which many queries share their keys, a device has kernels for. Code generation knows.
+/// Which attentions a device has kernels for, besides those of few queries and keys. Code generation knows.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedAttention {
     /// Whether there is a kernel for an attention.
     pub takes: fn(&AttentionBody, &DeviceModel) -> bool,
+    /// Whether there is a kernel for an attention of few queries to more keys than a block holds.
+    pub takes_in_parts: fn(&AttentionBody, &DeviceModel) -> bool,
     /// Whether there is a kernel for a gradient of attention, which adds up in any order.
     pub takes_gradient: fn(&AttentionGradientBody, &DeviceModel) -> bool,
 }
 
 impl SharedAttention {
     /// No device has such a kernel.
-    pub const NONE: SharedAttention = SharedAttention { takes: |_, _| false, takes_gradient: |_, _| false };
+    pub const NONE: SharedAttention =
+        SharedAttention { takes: |_, _| false, takes_in_parts: |_, _| false, takes_gradient: |_, _| false };
 }
 
 impl Default for Settings {
@@ -72,9 +75,19 @@ impl Settings {
         self.device.kernels.most_operands
     }
 
-    /// Whether the device has an attention kernel for so many queries and keys.
-    pub fn has_attention(&self, n_queries: usize, n_keys: usize) -> bool {
-        n_queries <= self.device.kernels.most_queries && n_keys <= self.device.kernels.most_keys
+    /// Whether attention of so many queries that share their keys computes what it reads. It is read from memory if many do.
+    pub fn is_of_few(&self, n_queries: usize) -> bool {
+        n_queries <= self.device.kernels.most_queries && self.device.kernels.most_keys > 0
+    }
+
+    /// Whether the device has a kernel for any attention of few queries to so many keys.
+    pub fn has_attention_to(&self, n_keys: usize) -> bool {
+        n_keys <= self.device.kernels.most_keys
+    }
+
+    /// Whether the device has a kernel for this attention of few queries to more keys than a block holds.
+    pub fn has_attention_in_parts(&self, body: &AttentionBody) -> bool {
+        (self.shared_attention.takes_in_parts)(body, &self.device)
     }
 
     /// Whether the device has an attention kernel for this body, whose queries, keys and values are in memory.

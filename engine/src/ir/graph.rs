@@ -231,6 +231,11 @@ impl Node {
         steps(1);
         &self.outputs[0].name
     }
+
+    /// Whether it fuses with nodes of the same mark as freely as nodes without a mark do. Nodes that recompute a layer do.
+    pub fn fuses_freely(&self) -> bool {
+        self.no_fuse.as_deref().is_none_or(|mark| mark.ends_with(RECOMPUTED))
+    }
 }
 
 impl Node {

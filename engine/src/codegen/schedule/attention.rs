@@ -8,6 +8,8 @@ use crate::codegen::error::CodegenError;
 use crate::codegen::kernel::KernelSpec;
 use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::vector_group;
+use crate::codegen::schedule::attention_parts::{AttentionInParts, n_parts};
+use crate::codegen::schedule::row::Row;
 use crate::codegen::schedule::row_exchange::n_shared_words;
 use crate::codegen::schedule::row_plan::RowPlan;
 use crate::codegen::schedule::tensor_core;
@@ -42,9 +44,12 @@ pub fn most_keys(device: &DeviceModel) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionByBlock {
     pub(super) m: usize,
+    /// Keys of a block.
     pub(super) n: usize,
     pub(super) k: usize,
     pub(super) width: usize,
+    /// Blocks of a row, which divide its keys evenly.
+    pub(super) parts: usize,
     /// Warps of a block.
     pub(super) planes: usize,
     pub(super) query: SourceForm,
@@ -71,27 +76,28 @@ fn scores(kernel: &Kernel) -> usize {
     kernel.operands.len()
 }
 
-/// The launch of an attention kernel: on tensor cores where many queries share their keys, else one block per row of
-/// scores.
+/// The launches of an attention kernel: on tensor cores where many queries share their keys, else one block per row of
+/// scores or, with few rows, per part of a row.
 ///
 /// # Errors
 /// If the kernel takes too much shared memory or computes in double precision.
-pub fn launch(
+pub fn launches(
     kernel: &Kernel,
     body: &AttentionBody,
     device: DeviceModel,
-) -> Result<KernelSpec, CodegenError> {
+) -> Result<Vec<KernelSpec>, CodegenError> {
     let AttentionBody { m, n, k, width, .. } = *body;
     let on_tensor_cores =
         if m > MOST_QUERIES { tensor_core::attention::launch(kernel, body, device) } else { None };
     if let Some(launch) = on_tensor_cores {
-        return Ok(launch);
+        return Ok(vec![launch]);
     }
     let form = AttentionByBlock {
         m,
         n,
         k,
         width,
+        parts: 1,
         planes: PLANES,
         query: (&body.query).into(),
         key: (&body.key).into(),
@@ -102,16 +108,35 @@ pub fn launch(
     // 64-bit indices are allowed: they stay in registers.
     let is_double =
         body.bodies().into_iter().any(|part| part.insts.iter().any(|inst| inst.dtype == DType::F64));
-    let has_room = |form: &AttentionByBlock| {
-        4 * form.layout(&scores_body, device).n_words <= device.shared_bytes
-            && form.n_threads(device) <= device.most_threads
-    };
-    if is_double || !has_room(&form) || width > MAX_DEPTH || device.plane == 1 {
+    if is_double || width > MAX_DEPTH || device.plane == 1 {
         return Err(CodegenError::Attend);
     }
-    let wide = AttentionByBlock { planes: PLANES_OF_LONG, ..form.clone() };
-    let form = if n >= LONG_ROW && has_room(&wide) { wide } else { form };
-    Ok(KernelSpec::new(scores_body, form, OperandForm::of(kernel), device))
+    let parts = n_parts(body.batch * m, n, &device).filter(|&parts| parts > 1);
+    let parts = parts.and_then(|parts| AttentionInParts::of(body, parts, kernel.operands.len()));
+    if let Some(launches) = parts.and_then(|parts| in_parts(kernel, &form, parts, device)) {
+        return Ok(launches);
+    }
+    let form = form.fitted(&scores_body, device).ok_or(CodegenError::Attend)?;
+    Ok(vec![KernelSpec::new(scores_body, form, OperandForm::of(kernel), device)])
+}
+
+/// A launch with a block for each part of a row, and one that joins the parts; none if a block has no room for a part.
+fn in_parts(
+    kernel: &Kernel,
+    form: &AttentionByBlock,
+    bodies: AttentionInParts,
+    device: DeviceModel,
+) -> Option<Vec<KernelSpec>> {
+    let AttentionInParts { parts, rows, sums, joined, n_elements } = bodies;
+    let form = AttentionByBlock { n: form.n / parts, parts, end: sums, ..form.clone() };
+    let form = form.fitted(&rows, device)?;
+    let mut operands = OperandForm::of(kernel);
+    let workspace = OperandForm::workspace(0, n_elements, DType::F32);
+    operands.push(workspace);
+    let first = KernelSpec::new(rows, form, operands.clone(), device);
+    let read = operands.len() - 1;
+    operands[read] = OperandForm { is_written: false, may_share: false, ..workspace };
+    Some(vec![first, KernelSpec::of_used_operands(joined, Row, operands, device)])
 }
 
 /// The row body, which reads scores from shared memory and overwrites them by weights.
@@ -158,6 +183,16 @@ impl AttentionByBlock {
             [false, true] if !others => width_of(values),
             _ => 1,
         }
+    }
+
+    /// The form with as many warps as suit its keys, if a block with this body over rows fits into an SM.
+    pub(super) fn fitted(self, rows: &FusedBody, device: DeviceModel) -> Option<AttentionByBlock> {
+        let has_room = |form: &AttentionByBlock| {
+            4 * form.layout(rows, device).n_words <= device.shared_bytes
+                && form.n_threads(device) <= device.most_threads
+        };
+        let wide = (self.n >= LONG_ROW).then(|| AttentionByBlock { planes: PLANES_OF_LONG, ..self.clone() });
+        wide.filter(has_room).or_else(|| Some(self).filter(has_room))
     }
 
     /// Threads of a block.

@@ -44,6 +44,10 @@ impl Schedule for AttentionByBlock {
         vec![&self.query.body, &self.key.body, &self.value.body, &self.end]
     }
 
+    fn writes_tensors(&self) -> bool {
+        self.parts == 1
+    }
+
     fn without_stores(&self, kernel: &KernelSpec) -> Option<KernelSpec> {
         let mut checks = self.clone();
         checks.end.insts.retain(|inst| !matches!(inst.op, FusedOp::Store { .. }));
@@ -64,6 +68,7 @@ impl Schedule for AttentionByBlock {
             code.select(is_row, block_number, first_row)
         });
         let memory = BlockMemory { buffers, words, scores: buffers.operands.len() };
+        let query = code.divided(row, self.parts);
         let block = Block {
             form: self,
             layout,
@@ -72,7 +77,8 @@ impl Schedule for AttentionByBlock {
             plane: code.divided(unit, device.plane),
             lane: code.modulo(unit, device.plane),
             row,
-            matrix: code.divided(row, self.m),
+            query,
+            keys: self.keys_of(code, row, query),
         };
         block.load_query(code)?;
         code.sync();
@@ -87,6 +93,19 @@ impl Schedule for AttentionByBlock {
         let mut result = Ok(());
         code.when(is_row, |code| result = block.finish(code));
         result
+    }
+}
+
+impl AttentionByBlock {
+    /// The piece of keys and values of a row of scores: a whole matrix, or a part of one.
+    fn keys_of(&self, code: &mut Code, row: Variable, query: Variable) -> Variable {
+        let matrix = code.divided(query, self.m);
+        if self.parts == 1 {
+            return matrix;
+        }
+        let before = code.scaled(matrix, self.parts as i64);
+        let part = code.modulo(row, self.parts);
+        code.add_at(before, part)
     }
 }
 
@@ -146,9 +165,12 @@ struct Block<'k> {
     unit: Variable,
     plane: Variable,
     lane: Variable,
+    /// The number of the block's row of scores, among all parts of rows.
     row: Variable,
-    /// The number of the matrix of keys and of values.
-    matrix: Variable,
+    /// The row of the query.
+    query: Variable,
+    /// The number of the block's keys and values, in pieces of so many.
+    keys: Variable,
 }
 
 impl<'k> Block<'k> {
@@ -158,9 +180,9 @@ impl<'k> Block<'k> {
 
     fn load_query(&self, code: &mut Code) -> Result<(), CodegenError> {
         let AttentionByBlock { k, query, .. } = self.form;
-        let row = self.row_of(code, query, self.row)?;
+        let row = self.row_of(code, query, self.query)?;
         self.strided_loop(code, self.unit, *k, self.form.n_threads(code.device), |code, column| {
-            let value = self.elements(code, query, (self.row, &row), column, 1)?[0];
+            let value = self.elements(code, query, (self.query, &row), column, 1)?[0];
             let start = code.at(self.layout.query as i64);
             let place = code.add_at(start, column);
             self.memory.set_word(code, place, value);
@@ -378,7 +400,7 @@ impl<'k> Block<'k> {
         let of_warp = together * team.per_warp;
         let first = code.scaled(self.plane, of_warp as i64);
         self.strided_loop(code, first, n, planes * of_warp, |code, start| {
-            let before = code.scaled(self.matrix, n as i64);
+            let before = code.scaled(self.keys, n as i64);
             let own = code.add_at(start, team.number);
             let items: Vec<Item> = (0..together)
                 .map(|i| {

@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod attention_code;
+pub mod attention_parts;
 pub mod by_column;
 pub mod column_blocks;
 pub mod custom_kernel;
@@ -57,7 +58,7 @@ impl KernelSpec {
             KernelBody::Map(body) => vec![KernelSpec::new(body.clone(), Map, operands(), device)],
             KernelBody::Row(body) => vec![KernelSpec::new(body.clone(), Row, operands(), device)],
             KernelBody::Segmented(body) => segmented::launches(kernel, body, device),
-            KernelBody::Attention(body) => vec![attention::launch(kernel, body, device)?],
+            KernelBody::Attention(body) => attention::launches(kernel, body, device)?,
             KernelBody::AttentionGradient(body) => {
                 tensor_core::attention_gradient::launches(kernel, body, device)
                     .ok_or(CodegenError::AttentionGradient)?

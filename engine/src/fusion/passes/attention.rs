@@ -52,7 +52,7 @@ impl FusionPass for Attentions {
             let Some(to) = groups.group_of[node].filter(|_| fits) else { continue };
             let parts: BTreeSet<usize> = all.iter().filter_map(|&node| groups.group_of[node]).collect();
             let parts: Vec<usize> = parts.into_iter().collect();
-            if groups.fuel > 0 && is_whole(groups, &parts) {
+            if groups.fuel > 0 && groups.may_become_one(&parts) {
                 groups.fuel -= 1;
                 merge_all(groups, found, &parts, to);
             }
@@ -62,19 +62,14 @@ impl FusionPass for Attentions {
 
 /// Whether the device has a kernel for it.
 fn has_kernel(groups: &FusionGroups, found: &Attention) -> bool {
-    if !found.is_shared {
+    if !found.is_shared && groups.settings.has_attention_to(found.n_keys(groups.graph)) {
         return true;
     }
     match build(groups, found) {
-        (KernelBody::Attention(body), _) => groups.settings.has_attention_of(&body),
+        (KernelBody::Attention(body), _) if found.is_shared => groups.settings.has_attention_of(&body),
+        (KernelBody::Attention(body), _) => groups.settings.has_attention_in_parts(&body),
         _ => false,
     }
-}
-
-/// Whether all parts are free to join, and no path leads through a third group.
-fn is_whole(groups: &FusionGroups, parts: &[usize]) -> bool {
-    let is_free = |&part: &usize| groups.groups[part].is_single() && groups.no_fuse(part).is_none();
-    parts.iter().all(is_free) && !groups.order.surrounds(parts)
 }
 
 fn merge_all(groups: &mut FusionGroups, attention: Attention, parts: &[usize], to: usize) {

@@ -61,8 +61,7 @@ impl FusionPass for AttentionGradients {
                 fits_operands(groups, &members, &BTreeSet::new()).is_ok() && has_kernel(groups, &found);
             let parts: BTreeSet<usize> = members.iter().filter_map(|&node| groups.group_of[node]).collect();
             let parts: Vec<usize> = parts.into_iter().collect();
-            let is_free = |&part: &usize| groups.groups[part].is_single() && groups.no_fuse(part).is_none();
-            if fits && parts.iter().all(is_free) && !groups.order.surrounds(&parts) {
+            if fits && groups.may_become_one(&parts) {
                 groups.fuel -= 1;
                 merge_all(groups, found, &parts);
             }

@@ -377,3 +377,41 @@ fn a_device_without_the_kernel_keeps_matmuls() {
     let kernels = fuse_with(&graph, &settings).kernels;
     assert!(kernels.iter().all(|kernel| kernel.kind() != "attention gradient"));
 }
+
+// ---- Marks.
+
+/// The softmax with its gradients, whose nodes have marks.
+fn marked(mark: impl Fn(&str) -> Option<&'static str>) -> Graph {
+    let registry = Registry::new();
+    let mut graph = crate::lower::primitives(&softmax_with_gradients().pruned(), &registry);
+    for node in graph.nodes.iter_mut().filter(|node| !matches!(node.op, NodeOp::Input(_))) {
+        node.no_fuse = mark(node.name()).map(Into::into);
+    }
+    separate_scores(&graph, true)
+}
+
+#[test]
+fn a_recomputed_layer_has_kernels_of_attention() {
+    check(
+        marked(|_| Some("layer again")),
+        expect![[r#"
+        attention: q k v -> t.8 t.12 t.17
+        row: dy t.17 -> t.21.sums
+        attention gradient: q k dy v t.8 t.12 t.21.sums -> t.18 t.25 t.27
+    "#]],
+    );
+}
+
+#[test]
+fn marks_that_keep_nodes_apart_prevent_kernels_of_attention() {
+    fn has_attention(mark: impl Fn(&str) -> Option<&'static str>) -> bool {
+        signature(&marked(mark)).contains("attention")
+    }
+    assert!(has_attention(|_| None) && has_attention(|_| Some("layer again")));
+    assert!(!has_attention(|_| Some("layer")), "`fuse: Never`");
+    assert!(!has_attention(|_| Some("layer part 1")), "a part of an op");
+    // The sum of exponentials and two matmuls of the gradient.
+    let is_other = |name: &str| ["t.12", "t.18", "t.25"].contains(&name);
+    assert!(!has_attention(|name| is_other(name).then_some("layer again")));
+    assert!(!has_attention(|name| Some(if is_other(name) { "other again" } else { "layer again" })));
+}

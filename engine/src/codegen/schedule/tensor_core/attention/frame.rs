@@ -179,7 +179,7 @@ await_phase(values_empty + 8 * stage, parity ^ 1);
 
     /// The state of a thread for its two rows of a block: running largest scores and sums, weights, and the result.
     pub fn state(&self) -> String {
-        let (n_weights, n_results) = (self.tile_keys / 4, self.width / 2);
+        let (n_weights, n_results) = (self.tile_keys / 4, self.columns() / 2);
         format!(
             "\
 const float minus_infinity = __int_as_float(0xff800000);
@@ -376,7 +376,7 @@ weigh(scores);
     }
 
     fn rescale(&self) -> String {
-        let n_results = self.width / 2;
+        let n_results = self.columns() / 2;
         format!(
             "\
 hold(result);
@@ -417,9 +417,15 @@ total[half] += __shfl_xor_sync(~0u, total[half], 2);
 
     /// The loops over groups of eight neighbours of the result, with their row and column.
     pub fn groups(&self) -> String {
-        let n_groups = self.width / 32;
+        let n_groups = self.columns() / 32;
         let (m, is_ragged) = (self.m, !self.m.is_multiple_of(self.rows_of_block()));
-        let condition = if is_ragged { format!("if (row < {m}) ") } else { String::new() };
+        let inside = [
+            is_ragged.then(|| format!("row < {m}")),
+            (self.width < self.columns()).then(|| format!("column < {}", self.width)),
+        ];
+        let inside: Vec<String> = inside.into_iter().flatten().collect();
+        let condition =
+            if inside.is_empty() { String::new() } else { format!("if ({}) ", inside.join(" && ")) };
         format!(
             "\
 #pragma unroll

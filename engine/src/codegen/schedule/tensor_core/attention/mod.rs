@@ -105,7 +105,7 @@ impl TensorCoreAttention {
         let has_shape = ![batch, m, n, k].contains(&0)
             && k <= most_columns
             && (1..=most_columns).contains(&width)
-            && width.is_multiple_of(COLUMNS_TOGETHER);
+            && width.is_multiple_of(NEIGHBOURS);
         let has_checks = body.bodies().into_iter().any(FusedBody::has_checks);
         if !has_type || !has_shape || has_checks {
             return None;
@@ -140,7 +140,7 @@ impl TensorCoreAttention {
             section: 0,
             n_blocks: 0,
         };
-        let tiles = tiles(cores, k.max(width)).iter();
+        let tiles = tiles(cores, k.max(form.columns())).iter();
         tiles
             .filter_map(|&tile_keys| TensorCoreAttention { tile_keys, ..form.clone() }.divided(device))
             .next()
@@ -171,6 +171,11 @@ impl TensorCoreAttention {
         self.n_multipliers * ROWS
     }
 
+    /// Columns of the result in registers. Those past the last are products with zeros.
+    fn columns(&self) -> usize {
+        self.width.next_multiple_of(COLUMNS_TOGETHER)
+    }
+
     fn n_row_blocks(&self) -> usize {
         self.m.div_ceil(self.rows_of_block())
     }
@@ -193,7 +198,7 @@ impl TensorCoreAttention {
     }
 
     fn products(&self) -> [WarpgroupProduct; 2] {
-        let &TensorCoreAttention { dtype, tile_keys, width, .. } = self;
+        let &TensorCoreAttention { dtype, tile_keys, .. } = self;
         [
             WarpgroupProduct {
                 n_parts: 1,
@@ -204,7 +209,7 @@ impl TensorCoreAttention {
             },
             WarpgroupProduct {
                 n_parts: 1,
-                columns: width,
+                columns: self.columns(),
                 dtype,
                 is_along: [true, false],
                 from_registers: true,
