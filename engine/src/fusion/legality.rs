@@ -18,6 +18,8 @@ pub type Refusal = &'static str;
 const OTHER_POINTS: Refusal = "they visit different numbers of points";
 const GATHERED: Refusal = "a gather needs its source in memory";
 const NO_PROLOGUE: Refusal = "a library matmul has no prologue";
+/// The most nodes of a kernel. It has long been bound by arithmetic then, and each join looks at all nodes of both groups.
+const MOST_NODES: usize = 1024;
 
 /// The group that two groups would become.
 pub struct Joined {
@@ -53,6 +55,9 @@ fn join_of(
         } else {
             "`fuse: Never` keeps them apart"
         });
+    }
+    if groups.groups[from].members.len() + groups.groups[to].members.len() > MOST_NODES {
+        return Err("a kernel of so many operations takes long to compile and saves little");
     }
     let kind = joined_kind(groups, from, to)?;
     let places = places(groups, kind, from, to)?;

@@ -452,3 +452,32 @@ fn a_missing_kernel_and_a_wrong_order_are_noticed() {
     kernels.push(kernels[0].clone());
     assert_eq!(verify(&graph, &kernels)[1..], ["`h` is written twice", "no kernel writes `m`"]);
 }
+
+/// Kernels have so many operations at most, so that a long chain compiles in linear time.
+#[test]
+fn a_long_chain_of_maps_is_several_kernels() {
+    let graph = with_builder(|b| {
+        let x = b.input("x", InputKind::Data, f32s(&[64]));
+        let y = (0..2500).fold(x, |y, _| b.unary(Unary::Tanh, y));
+        output(b, "y", y);
+    });
+    let kernels = fuse_with(&graph, &Settings::default()).kernels;
+    assert_eq!(kernels.iter().map(|kernel| kernel.nodes.len()).collect::<Vec<_>>(), [1024, 1024, 452]);
+}
+
+/// Rows of keys and of values in one tensor are taken apart by one kernel, since a launch takes longer than its points.
+#[test]
+fn few_points_of_different_elements_are_one_kernel() {
+    let graph = |n: usize| {
+        with_builder(|b| {
+            let x = b.input("x", InputKind::Data, f32s(&[3 * n]));
+            let [first, second] = [0, n].map(|start| b.slice(x, &[start], &[n], &[1]));
+            let first = b.unary(Unary::Exp, first);
+            let second = b.unary(Unary::Tanh, second);
+            output(b, "first", first);
+            output(b, "second", second);
+        })
+    };
+    let n_kernels = |n: usize| fuse_with(&graph(n).pruned(), &Settings::default()).kernels.len();
+    assert_eq!([n_kernels(64), n_kernels(1 << 16)], [1, 2]);
+}
