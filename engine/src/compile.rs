@@ -8,8 +8,8 @@ mod once;
 use crate::codegen;
 use crate::device_model::{DeviceModel, RowFolds};
 use crate::fusion::{
-    self, Fused, JOIN_PRODUCTS, Kernel, KernelBody, NotFused, fuse_with, join_products, separate_scores,
-    share_copies, split_columns, split_scans,
+    self, Fused, JOIN_PRODUCTS, Kernel, KernelBody, NotFused, copy_once, fuse_with, join_products,
+    separate_scores, share_copies, split_columns, split_scans,
 };
 use crate::ir::{Graph, Level, NodeId, Symbol, Target};
 use crate::last_rows::last_rows;
@@ -205,6 +205,9 @@ fn fused(graph: Graph, settings: &fusion::Settings, is_exact: bool) -> (Graph, F
     let joins = !is_exact && settings.runs(JOIN_PRODUCTS);
     let graph = if joins { pass(JOIN_PRODUCTS, &graph, &mut join_products) } else { graph };
     let mut graph = pass("share-copies", &graph, &mut share_copies);
+    if let Some(copied) = copy_once(&graph, settings) {
+        graph = pass("copy-once", &graph, &mut |_| copied.clone());
+    }
     while let Some(split) = split_scans(&graph, settings) {
         graph = pass("split-scans", &graph, &mut |_| split.clone());
     }

@@ -263,3 +263,32 @@ fn programs_call_the_library_or_copy_windows() {
     let texts = [open, copied].map(|programs| programs.describe(&compiled.plan, &DEVICE));
     expect_file!["../golden/programs_convolution.txt"].assert_eq(&texts.concat());
 }
+
+/// The gradient of an image reads flipped weights for each item. Their copy has the bytes of the weights.
+#[test]
+fn the_copy_of_weights_does_not_grow_with_the_items() {
+    let copies = |n: usize, device: DeviceModel| -> Vec<usize> {
+        let text = format!(
+            r#"(
+  name: "copies",
+  params: {{"x": "f32[{n}, 8, 7, 7]", "w": "f32[12, 8, 3, 3]"}},
+  nodes: {{"y": "conv(x, w, padding=1)", "loss": "sum(y * y)"}},
+  stages: {{"g": Run(outputs: ["loss", "d.x"], loss: "loss")}},
+)"#
+        );
+        let (pipeline, registry) = parse("copies.ron", text);
+        let run: &RunStage = pipeline.stages.iter().find_map(Stage::get).unwrap();
+        let graph = stage::running(&pipeline, run, &registry).unwrap();
+        let compiled = compile(&graph, &registry, &Options { device, ..Options::default() });
+        let is_copy = |kernel: &&Kernel| {
+            let names: Vec<String> =
+                kernel.uses(Use::Read).map(|operand| compiled.name(operand.value).to_string()).collect();
+            kernel.kind() == "map" && names == ["w"]
+        };
+        let copies = compiled.plan.kernels.iter().filter(is_copy);
+        copies.flat_map(|kernel| kernel.uses(Use::Write)).map(|operand| operand.ty.bytes()).collect()
+    };
+    for device in [DeviceModel::CPU, DeviceModel::H200] {
+        assert_eq!([2, 16].map(|n| copies(n, device)), [vec![4 * 12 * 8 * 9], vec![4 * 12 * 8 * 9]]);
+    }
+}

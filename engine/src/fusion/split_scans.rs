@@ -156,7 +156,7 @@ fn slice(start: Vec<usize>) -> NodeOp {
 }
 
 /// The scalar operation of a monoid.
-fn combined_by(monoid: Monoid) -> Binary {
+pub fn combined_by(monoid: Monoid) -> Binary {
     match monoid {
         Monoid::Sum => Binary::Add,
         Monoid::Prod => Binary::Mul,
