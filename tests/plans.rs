@@ -23,6 +23,8 @@ mod attention;
 mod convolutions;
 #[path = "plans/fusions.rs"]
 mod fusions;
+#[path = "plans/loops.rs"]
+mod loops;
 #[path = "plans/order.rs"]
 mod order;
 #[path = "common/parsed.rs"]

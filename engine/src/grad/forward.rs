@@ -96,9 +96,11 @@ impl<'g> Forward<'g> {
                 (0..node.outputs.len()).map(|port| Value { node: id, port }).collect()
             }
         };
-        for (value, output) in values.iter_mut().zip(&node.outputs).filter(|(value, _)| value.node >= before)
-        {
-            *value = named(&mut self.builder, *value, &output.name);
+        for (value, output) in values.iter_mut().zip(&node.outputs) {
+            *value = match value.node >= before {
+                true => named(&mut self.builder, *value, &output.name),
+                false => renamed(&mut self.builder, *value, &output.name),
+            };
         }
         self.map.push(values);
     }
@@ -129,11 +131,17 @@ pub(crate) fn named(builder: &mut Builder, value: Value, name: &Symbol) -> Value
         && matches!(call.form().lower, Lower::Expand(_))
         && output.name != *name
     {
-        let ty = output.ty.clone();
-        return builder.push_named(name.clone(), NodeOp::View(View::Reshape), vec![value], ty);
+        return renamed(builder, value, name);
     }
     output.name = name.clone();
     value
+}
+
+/// A value under another name. An expansion that returns its operand, such as a reshape to the same shape, is a node of
+/// its own in this way. So it can be asked for, and its gradient is not that of its operand.
+fn renamed(builder: &mut Builder, value: Value, name: &Symbol) -> Value {
+    let ty = builder.ty(value).clone();
+    builder.push_named(name.clone(), NodeOp::View(View::Reshape), vec![value], ty)
 }
 
 fn must_expand(call: &Call) -> bool {

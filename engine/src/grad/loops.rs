@@ -319,13 +319,10 @@ fn parted(b: &mut Builder, row: Value, types: &[&Type]) -> Vec<Value> {
 /// A sum. Rows that are added to zeros are added to the other summand instead, and so is a sum that a loop carries, if it
 /// has one use.
 fn added(b: &mut Builder, sum: Value, (value, n_uses): (Value, usize)) -> Value {
-    let node = &b.graph.nodes[value.node];
-    if let (NodeOp::Scatter { axis, batch, combine: Combine::Add }, &[base, index, updates]) =
-        (&node.op, &node.inputs[..])
-        && is_zero(&b.graph, base)
-    {
-        return b.scatter(sum, index, updates, *axis, *batch, Combine::Add);
+    if let Some(sum) = with_rows(b, sum, value) {
+        return sum;
     }
+    let node = &b.graph.nodes[value.node];
     if let NodeOp::Loop { until: false, trips: 1.., .. } = node.op
         && is_zero(&b.graph, node.inputs[value.port])
         && n_uses == 1
@@ -336,6 +333,26 @@ fn added(b: &mut Builder, sum: Value, (value, n_uses): (Value, usize)) -> Value 
         return value;
     }
     b.add(sum, value)
+}
+
+/// The sum with rows in it, if a value is rows that are added to zeros. Rows of halves are added to zeros of a wider type, and
+/// the result is rounded. With one index, each number of the result is zero or a single update, which can be rounded itself.
+/// So no trip visits all elements.
+fn with_rows(b: &mut Builder, sum: Value, value: Value) -> Option<Value> {
+    let scattered = match b.graph.nodes[value.node].op {
+        NodeOp::Scalar(Scalar::Cast(_)) => b.graph.nodes[value.node].inputs[0],
+        _ => value,
+    };
+    let node = &b.graph.nodes[scattered.node];
+    let &NodeOp::Scatter { axis, batch, combine: Combine::Add } = &node.op else { return None };
+    let &[base, index, updates] = &node.inputs[..] else { return None };
+    let has_one_index = b.ty(index).extents()[batch..].iter().product::<usize>() == 1;
+    if !is_zero(&b.graph, base) || scattered != value && !has_one_index {
+        return None;
+    }
+    let dtype = b.dtype(sum);
+    let updates = b.cast(updates, dtype);
+    Some(b.scatter(sum, index, updates, axis, batch, Combine::Add))
 }
 
 fn is_zero(graph: &Graph, value: Value) -> bool {

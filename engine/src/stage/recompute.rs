@@ -6,7 +6,7 @@
 
 use crate::grad::Differentiated;
 use crate::ir::{
-    Call, Graph, InputKind, Level, Node, NodeId, NodeOp, Output, RECOMPUTED, Symbol, Value, free_name,
+    Call, Graph, InputKind, Level, Node, NodeId, NodeOp, Output, RECOMPUTED, Symbol, Value, View, free_name,
 };
 use crate::lower::primitives;
 use crate::op::Registry;
@@ -73,6 +73,14 @@ fn needed(found: &Differentiated, region_of: &[Option<usize>], registry: &Regist
     let mut kept: HashSet<Value> = graph.roots().collect();
     for (id, node) in graph.nodes[..n_forward].iter().enumerate() {
         kept.extend(node.inputs.iter().filter(|input| region_of[input.node] != region_of[id]));
+    }
+    // A kept value under a second name is stored under the first one, too.
+    for (id, node) in graph.nodes[..n_forward].iter().enumerate().rev() {
+        let is_renamed =
+            node.op == NodeOp::View(View::Reshape) && node.outputs[0].ty == *graph.ty(node.inputs[0]);
+        if is_renamed && kept.contains(&Value::of(id)) {
+            kept.insert(node.inputs[0]);
+        }
     }
     let mut needed = vec![false; n_forward];
     let is_copied = |value: &Value| {

@@ -216,3 +216,58 @@ fn small_values_share_a_stack() {
     assert_eq!(n_results(&text), 2, "what is carried, and a stack of three values a trip");
     assert_eq!(n_results(&text.replace("64", "640")), 4, "large values have stacks of their own");
 }
+
+/// A recurrence over a sequence of halves. Each trip reads a row, or ROWS.
+const HALVES: &str = "
+    graph g {
+      input h: f32[2, 3]
+      input xs: bf16[140, 2, 3]
+      last: f32[2, 3] = .loop(h, xs, given=1, trips=140) {
+        graph body {
+          input c: f32[2, 3]
+          input i: i32[]
+          input xs: bf16[140, 2, 3]
+          ROWS
+          s: f32[2, 3] = map(c, x) |a, b| tanh(a * 0.5 + b)
+          output s = s
+        }
+      }
+      loss: f32[] = .sum(last, axes=[0, 1])
+      output loss = loss
+    }";
+
+/// Whether a trip of the gradient adds its rows to the gradient of the sequence itself.
+fn adds_rows_of_halves(rows: &str) -> bool {
+    let registry = registry();
+    let looped = parse(&HALVES.replace("ROWS", rows), &registry).unwrap();
+    let gradient = |graph: &Graph| {
+        let (loss, xs) = (graph.find("loss").unwrap(), graph.find("xs").unwrap());
+        let found = differentiate(graph, &registry, loss, &[xs]).unwrap();
+        let graph = Graph { outputs: vec![("d.xs".into(), found.grads[0])], ..found.graph }.pruned();
+        let run = Oracle::new(&registry).run(&graph, &values(&graph), 5, 3).unwrap();
+        (graph, vec![run.outputs["d.xs"].to_f64()])
+    };
+    let ((graph, found), (_, wanted)) = (gradient(&looped), gradient(&unroll_most(&looped, 140)));
+    assert!(are_close(&found, &wanted), "{found:?}\n{wanted:?}");
+    let is_loop = |node: &&crate::ir::Node| matches!(node.op, NodeOp::Loop { .. });
+    let trip = &graph.nodes.iter().rfind(is_loop).unwrap().regions[0];
+    let is_of_halves = |value: Value| trip.ty(value).dtype == DType::BF16;
+    let adds =
+        |value: Value| matches!(trip.nodes[value.node].op, NodeOp::Scatter { combine: Combine::Add, .. });
+    trip.outputs.iter().any(|&(_, value)| is_of_halves(value) && adds(value))
+}
+
+/// Gradients of rows are sums in `f32`, rounded at the end. A sum of one row needs none. Two may be of the same row.
+#[test]
+fn a_trip_adds_a_row_of_halves_to_their_gradient() {
+    assert!(adds_rows_of_halves(
+        "row: bf16[2, 3] = .gather(xs, i, axis=0)
+         x: f32[2, 3] = .cast(row, dtype=f32)"
+    ));
+    assert!(!adds_rows_of_halves(
+        "both: i32[2] = .broadcast(i, axes=[])
+         rows: bf16[2, 2, 3] = .gather(xs, both, axis=0)
+         wide: f32[2, 2, 3] = .cast(rows, dtype=f32)
+         x: f32[2, 3] = .sum(wide, axes=[0])"
+    ));
+}
