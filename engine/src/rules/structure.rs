@@ -129,13 +129,17 @@ const MOST_PATHS: usize = 4096;
 
 /// `gather(f(a, b), i)` becomes `f(gather(a, i), gather(b, i))`, unless that computes more elements or the formula has too
 /// many paths. A contraction's consumers are left alone: they belong into its epilogue, whose result is stored. Widening
-/// casts do not.
+/// casts do not, and neither does what also reads values of rows that are made from the contraction, as `z - max(z)` does.
 pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Gather { .. } = op else { return None };
     let NodeOp::Scalar(scalar) = r.op(inputs[0]).clone() else { return None };
     let operands = r.operands(inputs[0]).to_vec();
     let widens = |&operand: &Value| matches!(scalar, Scalar::Cast(to) if r.ty(operand).dtype.widens_to(to));
-    let is_end = |operand: &Value| matches!(r.op(*operand), NodeOp::Contract(_)) && !widens(operand);
+    let is_end = |operand: &Value| {
+        matches!(r.op(*operand), NodeOp::Contract(_))
+            && !widens(operand)
+            && !operands.iter().any(|other| other != operand && is_made_from(r, *other, *operand))
+    };
     let more = ty.numel() > r.ty(inputs[0]).numel();
     if more || operands.iter().any(is_end) || n_paths(r, inputs[0], &mut HashMap::new()) > MOST_PATHS {
         return None;
@@ -151,6 +155,26 @@ pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty
         })
         .collect();
     Some(r.make(NodeOp::Scalar(scalar), gathered, ty.clone()))
+}
+
+/// The most nodes between a contraction and a value of its rows.
+const MOST_BETWEEN: usize = 16;
+
+/// Whether a value is made from a contraction by a few scalars, views and reductions.
+fn is_made_from(r: &Rewriter, value: Value, contraction: Value) -> bool {
+    let mut open = vec![value];
+    for at in 0..MOST_BETWEEN {
+        let Some(&next) = open.get(at) else { return false };
+        if next == contraction {
+            return true;
+        }
+        if matches!(r.op(next), NodeOp::Scalar(_) | NodeOp::View(_) | NodeOp::Reduce { .. }) {
+            let operands = r.operands(next).iter().copied();
+            let new: Vec<Value> = operands.filter(|operand| !open.contains(operand)).collect();
+            open.extend(new);
+        }
+    }
+    false
 }
 
 /// The number of paths from a formula of scalars, views and gathers to its leaves, or a number above any limit.
@@ -179,6 +203,17 @@ pub fn gather_of_repetition(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty:
     let moved = axes.into_iter().map(|a| if a < axis { a } else { a + n_index_axes - 1 }).collect();
     let base = r.operands(inputs[0])[0];
     Some(r.make(NodeOp::View(View::Broadcast { axes: moved }), vec![base], ty.clone()))
+}
+
+/// Indexing of rows that are all the same one: it is indexed itself.
+pub fn gather_of_repeated_rows(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let &NodeOp::Gather { axis, batch } = op else { return None };
+    let NodeOp::View(View::Broadcast { axes }) = r.op(inputs[0]) else { return None };
+    if batch == 0 || axis != batch || !axes.iter().copied().eq(batch..r.ty(inputs[0]).rank()) {
+        return None;
+    }
+    let base = r.operands(inputs[0])[0];
+    Some(r.make(NodeOp::Gather { axis: 0, batch: 0 }, vec![base, inputs[1]], ty.clone()))
 }
 
 /// A scatter with one index per row is a map: each element compares its coordinate with the row's index. A state keeps

@@ -154,6 +154,9 @@ fn structure_rules() -> Vec<Rule> {
             (".gather(.exp(x), i, axis=1, batch=1)", ".exp(.gather(x, i, axis=1, batch=1))")),
         native("gather-of-repetition", Bits, structure::gather_of_repetition,
             (".gather(.broadcast(w, axes=[0]), i, axis=1, batch=1)", ".broadcast(w, axes=[0], shape=[4, 1])")),
+        native("gather-of-repeated-rows", Bits, structure::gather_of_repeated_rows,
+            (".gather(.broadcast(.max(x, axes=[0]), axes=[1]), i, axis=1, batch=1)",
+             ".gather(.max(x, axes=[0]), i, axis=0, batch=0)")),
         // Adding 0 to elements that no index names turns -0.0 into +0.0.
         native("scatter-one-per-row", Real, structure::scatter_one_per_row,
             (".scatter_add(x, i, u, axis=1, batch=1)",
