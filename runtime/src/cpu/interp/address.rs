@@ -2,6 +2,7 @@
 
 use super::flat::{Flat, Runs, Stretch};
 use super::span::Span;
+use super::spread::{Spread, run_length};
 use engine_core::fusion::{Access, Axis, Level};
 use engine_core::ir::Literal;
 use std::ops::Range;
@@ -12,6 +13,8 @@ pub struct Address {
     access: Access,
     /// The map as one level, if it can be one.
     flat: Option<Flat>,
+    /// The map, if it spreads elements with one value between them.
+    spread: Option<Spread>,
     /// Whether it is one level without guards.
     is_plain: bool,
 }
@@ -24,7 +27,7 @@ impl Address {
     pub fn new(access: &Access) -> Address {
         let access = access.normalized();
         let is_plain = matches!(&access.levels[..], [level] if level.guards.is_empty());
-        Address { flat: Flat::new(&access), access, is_plain }
+        Address { flat: Flat::new(&access), spread: Spread::new(&access), access, is_plain }
     }
 
     /// Compiles an access map, with each fill value as the bits of the element type.
@@ -33,8 +36,9 @@ impl Address {
         for guard in address.access.levels.iter_mut().flat_map(|level| &mut level.guards) {
             guard.fill = Literal::Int(bits(&guard.fill) as i64);
         }
-        if let Some(flat) = &mut address.flat {
-            flat.fill = Literal::Int(bits(&flat.fill) as i64);
+        let flat = address.flat.iter_mut().map(|flat| &mut flat.fill);
+        for fill in flat.chain(address.spread.iter_mut().map(|spread| &mut spread.fill)) {
+            *fill = Literal::Int(bits(fill) as i64);
         }
         address
     }
@@ -100,6 +104,11 @@ impl Address {
         Some((low, high))
     }
 
+    /// The map, if it spreads elements with one value between them.
+    pub fn spread(&self) -> Option<&Spread> {
+        self.spread.as_ref()
+    }
+
     /// Calls `emit(place in the block, count, stretch)` for the points of a span, in order.
     pub fn walk_span(&self, span: Span, mut emit: impl FnMut(usize, usize, Stretch)) {
         self.walk_runs(span, |at, count, runs| match runs {
@@ -163,20 +172,6 @@ fn walk_levels(
         }
         at += count;
     }
-}
-
-/// How many indices from one on, `stride` apart, lie on one run of the last axis and on one side of its guards' bounds.
-fn run_length(level: &Level, index: i64, stride: i64) -> usize {
-    let Some(last) = level.axes.len().checked_sub(1).filter(|_| stride != 0) else { return usize::MAX };
-    let extent = level.axes[last].extent as i64;
-    let coordinate = index % extent;
-    let guards = level.guards.iter().filter(|guard| guard.axis == last);
-    let bounds = guards.flat_map(|guard| [guard.low as i64, guard.high as i64]).chain([0, extent]);
-    let steps = bounds.filter_map(|bound| match stride > 0 {
-        true => (bound > coordinate).then(|| (bound - coordinate + stride - 1) / stride),
-        false => (bound <= coordinate).then(|| (coordinate - bound) / -stride + 1),
-    });
-    steps.min().map_or(1, |steps| steps as usize)
 }
 
 fn walk_level(level: &Level, start: usize, len: usize, mut emit: impl FnMut(usize, usize, Stretch)) {
@@ -257,8 +252,7 @@ impl Odometer {
     }
 }
 
-/// Splits a run along the last axis at the bounds of its guards. As in [`Level::at`], the guards of inner axes precede
-/// those of outer ones.
+/// Splits a run along the last axis at the bounds of its guards, all of which have one fill.
 fn guarded_run(
     level: &Level,
     odometer: &Odometer,
@@ -305,14 +299,22 @@ mod tests {
 
     /// The result of a walk for each point.
     fn walked(access: &Access, start: usize, len: usize) -> Vec<Result<i64, Literal>> {
-        let mut points = vec![];
-        Address::new(access).walk(start, len, |at, count, stretch| {
+        let (mut points, address) = (vec![], Address::new(access));
+        address.walk(start, len, |at, count, stretch| {
             assert_eq!(at, points.len());
             points.extend((0..count as i64).map(|i| match stretch {
                 Stretch::Elements { first, stride } => Ok(first + i * stride),
                 Stretch::Fill(fill) => Err(fill),
             }));
         });
+        if let Some(spread) = address.spread() {
+            let mut by_columns = vec![Err(spread.fill); len];
+            spread.walk(start, len, |column| {
+                let element = |i: usize| Ok(column.first + i as i64 * column.stride);
+                (0..column.count).for_each(|i| by_columns[column.at + i * column.pitch] = element(i));
+            });
+            assert_eq!(by_columns, points);
+        }
         points
     }
 
@@ -400,6 +402,24 @@ mod tests {
             assert_walks_like_it_reads(&back, 12 * count);
             assert_walks_like_it_reads(&back.then(&View::Reshape, &[12 * count]), 12 * count);
         }
+    }
+
+    /// The gradient of a window of stride 2 with a border: zeros between elements and around them.
+    #[test]
+    fn spread_elements_are_walked_by_columns() {
+        let pad = |low: &[usize], high: &[usize]| View::Pad {
+            low: low.to_vec(),
+            high: high.to_vec(),
+            fill: Literal::Int(0),
+        };
+        let spread = Access::dense(&[3, 4])
+            .then(&View::Reshape, &[3, 1, 4, 1])
+            .then(&pad(&[0; 4], &[0, 1, 0, 1]), &[3, 2, 4, 2])
+            .then(&View::Reshape, &[6, 8])
+            .then(&View::Slice { start: vec![0, 0], step: vec![1, 1] }, &[5, 7])
+            .then(&pad(&[1, 1], &[1, 1]), &[7, 9]);
+        assert!(Address::new(&spread).spread().is_some());
+        assert_walks_like_it_reads(&spread, 63);
     }
 
     proptest! {

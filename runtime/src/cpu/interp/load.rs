@@ -4,6 +4,7 @@ use super::address::Address;
 use super::flat::{Runs, Stretch};
 use super::program::Index;
 use super::span::Span;
+use super::spread::Column;
 use super::view::{Buffer, View, copy, slice_mut, with_size};
 use engine_core::ir::{Binary, DType, Literal};
 use engine_numerics::loops::{Operand, Prefetch, binary};
@@ -127,6 +128,13 @@ unsafe fn read<T: Copy + Default + Bits>(
 ) {
     // SAFETY: the caller's: a buffer of that many elements of this size.
     let elements = unsafe { std::slice::from_raw_parts(buffer.start.cast::<T>(), buffer.len) };
+    let (width, height) = span.runs();
+    if let Some(spread) = address.spread().filter(|_| height == 1) {
+        out.fill(T::from_literal(&spread.fill));
+        return spread.walk(span.start, width, |column| {
+            read_column(elements, Column { first: column.first + base, ..column }, out);
+        });
+    }
     address.walk_runs(span, |at, count, runs| {
         let out = &mut out[at..at + count];
         match runs {
@@ -134,6 +142,19 @@ unsafe fn read<T: Copy + Default + Bits>(
             Runs::Elements { first, strides, len } => read_runs(elements, first + base, strides, len, out),
         }
     });
+}
+
+/// Reads elements to points that are equally far from each other.
+fn read_column<T: Copy + Default>(elements: &[T], column: Column, out: &mut [T]) {
+    let Column { at, pitch, count, first, stride } = column;
+    let out = out[at..].iter_mut().step_by(pitch).take(count);
+    match slice_from(elements, first, count) {
+        Some(elements) if stride == 1 => out.zip(elements).for_each(|(out, element)| *out = *element),
+        _ => out.enumerate().for_each(|(i, out)| {
+            let element = usize::try_from(first + i as i64 * stride).ok();
+            *out = element.and_then(|element| elements.get(element)).copied().unwrap_or_default();
+        }),
+    }
 }
 
 /// `out = base + part + part + …`, in this order. Only points at which a part has elements are visited for it.

@@ -14,6 +14,7 @@ mod program;
 mod reduce;
 mod scalar;
 mod span;
+mod spread;
 mod store;
 pub mod view;
 mod worker;
