@@ -14,6 +14,8 @@ mod offline;
 mod present;
 #[path = "common/run.rs"]
 mod run;
+#[path = "clusters/scales.rs"]
+mod scales;
 #[path = "common/ways.rs"]
 mod ways;
 

@@ -17,6 +17,8 @@ mod offline;
 mod present;
 #[path = "common/run.rs"]
 mod run;
+#[path = "tree/scales.rs"]
+mod scales;
 #[path = "common/ways.rs"]
 mod ways;
 

@@ -95,6 +95,16 @@ fn similar_rows_are_those_of_largest_cosine() {
     }
 }
 
+/// Squares of long rows leave the range of `f32`.
+#[test]
+fn similar_rows_are_those_of_long_rows_too() {
+    let near = STORE.replace("COUNT", "5");
+    let far = near.replace("find_similar(query, store", "find_similar(query * 1e25, store * 1e25");
+    let [near, far] = [near, far].map(|text| outputs(&text));
+    assert_close("cosines", &far("found"), &near("found"));
+    assert_eq!(far("found.number"), near("found.number"));
+}
+
 /// What FIFO means: the fourth and fifth row replace the first two of three.
 #[test]
 fn a_full_store_forgets_the_oldest_row() {
