@@ -12,7 +12,7 @@ use engine_core::testing::Case;
 use engine_runtime::philox::WordStream;
 use engine_runtime::plan_runner::host_tensor;
 
-use super::indices::Indices;
+use super::indices::{Indices, divisor, source};
 use super::part::SEED;
 
 /// Operands by name.
@@ -87,11 +87,11 @@ impl Sort {
 }
 
 /// Operands for all inputs, rounded to their types. Integers are valid indices for every use in the part, and for all that
-/// the part computes from them. Operands of an op of `typed`, the graph of the part, lie in the op's ranges. All other
-/// numbers are multiplied by `scale`.
+/// the part computes from them. No divisor is 0. Operands of an op of `typed`, the graph of the part, lie in the op's
+/// ranges. All other numbers are multiplied by `scale`.
 ///
 /// # Errors
-/// If an index is out of range for every range of integers.
+/// If an index is out of range, or a divisor is 0, for every range of integers.
 pub(crate) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> Result<Operands, OracleError> {
     let ranges = ranges(typed);
     let indices = Indices::of(part);
@@ -112,21 +112,33 @@ fn drawn(
     (sort, scale): (Sort, f64),
     bound: u32,
 ) -> Operands {
-    let divides = |node: &Node| node.op == NodeOp::Check(Requirement::Divisor);
-    let lowest = u32::from(part.nodes.iter().any(divides));
+    let lowest = u32::from(divides(part));
+    let divisors = divisors(part);
     let mut stream = WordStream::new(SEED, sort as u32, 0);
     let inputs = part.inputs().filter(|(_, kind)| *kind != InputKind::Step);
     let operand = |(id, _): (NodeId, InputKind)| {
         let (ty, range) = (part.ty(Value::of(id)), ranges.get(part.nodes[id].name()).copied());
+        let least = u32::from(divisors.contains(&id));
         let mut number = || match ty.dtype {
             DType::Bool => f64::from(stream.below(2)),
             dtype if dtype.is_float() => sort.number_in(range, scale, &mut stream),
-            _ => f64::from((lowest + stream.below(bound)).min(bound - 1)),
+            _ => f64::from((lowest + stream.below(bound)).min(bound - 1).max(least)),
         };
         let numbers: Vec<f64> = (0..ty.numel()).map(|_| number()).collect();
         (part.nodes[id].name().to_string(), held(ty, numbers))
     };
     inputs.map(operand).collect()
+}
+
+/// Whether the part divides integers, in its loops as well.
+fn divides(part: &Graph) -> bool {
+    part.nodes.iter().any(|node| divisor(part, node).is_some() || node.regions.iter().any(divides))
+}
+
+/// The nodes whose numbers are divisors.
+fn divisors(part: &Graph) -> Vec<NodeId> {
+    let values = part.nodes.iter().filter_map(|node| divisor(part, node));
+    values.map(|value| source(part, value)).collect()
 }
 
 /// The numbers rounded to the type. A device gets rounded numbers, so the interpreter does as well.

@@ -305,6 +305,29 @@ fn integers_lead_to_valid_indices() {
     assert!(blocks.iter().any(|block| *block > 0.0), "{blocks:?}");
 }
 
+/// Divisors are checked before, perhaps in another kernel, so a device may divide by any operand.
+#[test]
+fn no_divisor_is_zero() {
+    const TEXT: &str = "
+        graph g {
+          input a: i32[64]
+          input b: i32[64]
+          input c: i32[64]
+          three: i32[64] = .const(3)
+          less: i32[64] = .sub(c, three)
+          x: i32[64] = .div(a, b)
+          y: i32[64] = .rem(a, less)
+          output x = x
+          output y = y
+        }";
+    let graph = parse(TEXT, &Engine::new().registry).unwrap();
+    for sort in Sort::ALL {
+        let drawn = operands(&graph, &graph, sort, 1.0).unwrap();
+        assert!(drawn["b"].to_f64().iter().all(|divisor| *divisor != 0.0), "{}", sort.text());
+        assert!(drawn["c"].to_f64().iter().all(|number| *number != 3.0), "{}", sort.text());
+    }
+}
+
 /// A float that leads out of range is no operand, since smaller integers do not help.
 #[test]
 fn indices_out_of_range_are_reported() {
