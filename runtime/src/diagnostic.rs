@@ -188,6 +188,10 @@ impl Coded for CheckpointError {
             }
             CheckpointFact::Refused(refusal) => refusal.help().to_string(),
             CheckpointFact::ReservedName => "rename the parameter".to_string(),
+            CheckpointFact::Zip => {
+                "write the tensors of PyTorch with `safetensors.torch.save_file`; archives of NumPy are named `.npz`"
+                    .to_string()
+            }
             _ => "take another checkpoint".to_string(),
         })
     }

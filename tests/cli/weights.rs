@@ -111,6 +111,7 @@ fn a_weight_that_is_too_large_for_its_parameter_is_refused() {
     let said =
         "error[E0504]: weights w.npz:\n  `w: f16[3]` cannot hold 1e6 of f32\n = help: declare them with";
     check_failure(&ended, 1, said);
+    assert!(ended.errors.contains("a type of more range, such as f32"), "{}", ended.errors);
     // Integers are not converted.
     let ended = run([0.1, -2.0, 1.0], HostTensor::scalar(7i64));
     check_failure(&ended, 1, "`n: i32[]` is i64[] in the file");

@@ -9,6 +9,9 @@ use crate::ir::Literal;
 use crate::text::Text;
 use std::collections::HashMap;
 
+/// Floats below this one hold all whole numbers.
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// The fields of a group or map, to be taken one by one. [`Fields::finish`] must come last.
 #[derive(Debug)]
 pub struct Fields<'a> {
@@ -225,7 +228,7 @@ impl Ron {
         }
     }
 
-    /// A whole number in `range`.
+    /// A whole number in `range`, such as `1000` or `1e3`.
     pub fn integer<T>(
         &self,
         what: &str,
@@ -235,8 +238,10 @@ impl Ron {
     where
         T: TryFrom<i128> + PartialOrd + std::fmt::Display,
     {
-        let RonKind::Int(value) = self.kind else {
-            return wrong_kind(self, what, "a whole number", diags);
+        let value = match self.kind {
+            RonKind::Int(value) => value,
+            RonKind::Float(value) if value.fract() == 0.0 && value.abs() < MOST_EXACT => value as i128,
+            _ => return wrong_kind(self, what, "a whole number", diags),
         };
         let fitting = T::try_from(value).ok().filter(|value| range.contains(value));
         if fitting.is_none() {

@@ -99,7 +99,8 @@ fn written(
             }
         },
         NodeOp::Random { .. } => return Err(without(node, "draws random bits, which ONNX cannot repeat")),
-        NodeOp::Map(_) | NodeOp::Loop { .. } | NodeOp::Cond => {
+        NodeOp::Loop { .. } => return Err(without(node, "is a loop, which the export does not write")),
+        NodeOp::Map(_) | NodeOp::Cond => {
             return Err(without(node, "has no counterpart in ONNX"));
         }
     }

@@ -45,9 +45,12 @@ pub enum CheckpointFact {
         /// Bytes in the file.
         n_bytes: u64,
     },
+    /// The file begins as a zip archive does.
+    #[error("a zip archive, and no safetensors file")]
+    Zip,
     /// The header is longer than the file, or than any header.
     #[error(
-        "at byte 0: a header of {n_header} bytes does not fit a file of {n_bytes} bytes (or the limit of {MAX_HEADER_BYTES})"
+        "no safetensors file, or damaged at byte 0: a header of {n_header} bytes does not fit a file of {n_bytes} bytes (or the limit of {MAX_HEADER_BYTES})"
     )]
     AbsurdHeader {
         /// The header's length by the file.

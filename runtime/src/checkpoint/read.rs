@@ -134,6 +134,9 @@ impl Reading<'_> {
         }
         let mut n_header = [0; 8];
         self.read_exact(stream, &mut n_header)?;
+        if n_header.starts_with(b"PK\x03\x04") {
+            return Err(self.fail(CheckpointFact::Zip));
+        }
         let n_header = u64::from_le_bytes(n_header);
         if n_header > MAX_HEADER_BYTES.min(n_bytes - 8) {
             return Err(self.fail(CheckpointFact::AbsurdHeader { n_header, n_bytes }));

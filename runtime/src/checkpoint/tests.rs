@@ -207,8 +207,9 @@ fn headers_that_lie_are_refused() {
     );
     check_error(
         &[0xff; 20],
-        "at byte 0: a header of 18446744073709551615 bytes does not fit a file of 20 bytes (or the limit of 100000000)",
+        "no safetensors file, or damaged at byte 0: a header of 18446744073709551615 bytes does not fit a file of 20 bytes (or the limit of 100000000)",
     );
+    check_error(b"PK\x03\x04\0\0\0\0\0\0m/data.pkl", "a zip archive, and no safetensors file");
     check_error(
         &file("[]", 0),
         "at byte 8: the header is damaged: invalid type: sequence, expected a map at line 1 column 0",

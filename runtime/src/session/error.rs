@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use engine_core::diag::{Code, Diagnostic, Span};
-use engine_core::ir::{Symbol, written_path};
+use engine_core::ir::{DType, Symbol, written_path};
 use engine_core::pipeline::Pipeline;
 use engine_core::stage::StageIssue;
 use thiserror::Error;
@@ -18,6 +18,7 @@ use crate::data::source::DataError;
 use crate::data::table::TableError;
 use crate::device::{DeviceError, RunError};
 use crate::diagnostic::Coded;
+use crate::files::Refusal;
 use crate::tensor::TensorError;
 
 /// The prefix of metrics that training itself measured.
@@ -130,6 +131,8 @@ pub enum SessionError {
         path: PathBuf,
         /// By parameter: the number.
         faults: Vec<String>,
+        /// A type that holds the numbers.
+        wide: DType,
     },
     /// A checkpoint cannot be resumed from by this pipeline.
     #[error("checkpoint {}: {why}", .path.display())]
@@ -188,10 +191,12 @@ pub enum SessionError {
         why: String,
     },
     /// An input has no value.
-    #[error("input `{input}`: nothing is given for it, it is {ty}")]
+    #[error("input `{input}`{}: nothing is given for it, it is {ty}", of_stages(.stages))]
     NoInput {
         /// The input.
         input: String,
+        /// The stages that take it; none if the caller asked for nodes.
+        stages: Vec<Symbol>,
         /// Its type.
         ty: String,
     },
@@ -210,6 +215,14 @@ pub enum SessionError {
         path: PathBuf,
         /// Why not.
         source: io::Error,
+    },
+    /// A file of results would take the place of another file, or has no place.
+    #[error("{}: {refusal}", .path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        refusal: Refusal,
     },
     /// A tensor cannot be held.
     #[error(transparent)]
@@ -248,6 +261,7 @@ impl SessionError {
             }
             SessionError::Run { source: RunError::Device(_), .. } => Fault::Machine,
             SessionError::Checkpoint(error) if error.fact.is_of_machine() => Fault::Machine,
+            SessionError::Refused { refusal, .. } if refusal.is_of_machine() => Fault::Machine,
             SessionError::Data { .. } | SessionError::Tensor(_) if self.code() == Some(Code::E0604) => {
                 Fault::Machine
             }
@@ -276,6 +290,7 @@ impl SessionError {
             | SessionError::Input { .. }
             | SessionError::NoInput { .. }
             | SessionError::InputFile { .. }
+            | SessionError::Refused { .. }
             | SessionError::Tensor(_) => Fault::Graph,
         }
     }
@@ -379,7 +394,7 @@ impl Coded for SessionError {
                 Some(Code::E0506)
             }
             SessionError::InputFile { source, .. } => source.code(),
-            SessionError::Output { .. } => Some(Code::E0505),
+            SessionError::Output { .. } | SessionError::Refused { .. } => Some(Code::E0505),
             SessionError::Tensor(error) => error.code(),
             SessionError::Plan { .. }
             | SessionError::NoRunner { .. }
@@ -408,8 +423,8 @@ impl Coded for SessionError {
             }),
             SessionError::Archive(_) => Some("take another file".to_string()),
             SessionError::Names { .. } => Some("correct `names`".to_string()),
-            SessionError::TooLarge { .. } => {
-                Some("declare them with a type of more range, such as f32".to_string())
+            SessionError::TooLarge { wide, .. } => {
+                Some(format!("declare them with a type of more range, such as {wide}"))
             }
             SessionError::NotFinite { origin, .. } => Some(match &origin.node {
                 Some(node) => format!("of its operands, {}", node.operands.join(", ")),
@@ -433,6 +448,7 @@ impl Coded for SessionError {
                 "give it in the stage, `inputs: {{\"{input}\": \"FILE.npy\"}}`, or by `--input {input}=FILE.npy`"
             )),
             SessionError::InputFile { source, .. } => source.help(),
+            SessionError::Refused { refusal, .. } => Some(refusal.help().to_string()),
             SessionError::Tensor(error) => error.help(),
             _ => None,
         }
@@ -444,6 +460,15 @@ fn declared(error: &DeviceError, pipeline: &Pipeline) -> Option<(Span, String)> 
     let DeviceError::TooLarge { buffer, .. } = error else { return None };
     let value = pipeline.graph.find(buffer)?;
     Some((pipeline.graph.nodes[value.node].span?, format!("`{buffer}` is declared here")))
+}
+
+fn of_stages(stages: &[Symbol]) -> String {
+    let named: Vec<String> = stages.iter().map(|stage| format!("`{stage}`")).collect();
+    match &named[..] {
+        [] => String::new(),
+        [stage] => format!(" of stage {stage}"),
+        stages => format!(" of stages {}", stages.join(", ")),
+    }
 }
 
 fn resume_hint(checkpoint: &Option<PathBuf>) -> String {

@@ -104,7 +104,7 @@ pub(super) fn in_types_of(
     path: &Path,
     mut tensors: IndexMap<String, HostTensor>,
 ) -> Result<(IndexMap<String, HostTensor>, Vec<String>), SessionError> {
-    let (mut counts, mut faults) = (IndexMap::<[DType; 2], usize>::new(), vec![]);
+    let (mut counts, mut faults, mut wide) = (IndexMap::<[DType; 2], usize>::new(), vec![], DType::F32);
     for param in params {
         let Some(tensor) = tensors.get_mut(&*param.name) else { continue };
         let [from, to] = [tensor.dtype(), param.ty.dtype];
@@ -114,14 +114,15 @@ pub(super) fn in_types_of(
         let converted = tensor.cast(to)?;
         match too_large(tensor, &converted) {
             Some(number) => {
-                faults.push(format!("`{}: {}` cannot hold {number:e} of {from}", param.name, param.ty))
+                faults.push(format!("`{}: {}` cannot hold {number:e} of {from}", param.name, param.ty));
+                wide = if from == DType::F64 { from } else { wide };
             }
             None => *counts.entry([from, to]).or_default() += 1,
         }
         *tensor = converted;
     }
     if !faults.is_empty() {
-        return Err(SessionError::TooLarge { path: path.to_path_buf(), faults });
+        return Err(SessionError::TooLarge { path: path.to_path_buf(), faults, wide });
     }
     let remark = |([from, to], count): ([DType; 2], usize)| {
         let tensors = if count == 1 { "tensor is" } else { "tensors are" };

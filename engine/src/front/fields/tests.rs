@@ -53,6 +53,15 @@ fn a_group_a_named_group_and_a_map_read_alike() {
 }
 
 #[test]
+fn a_number_without_a_fraction_is_whole() {
+    assert_eq!(stage_and_faults("(loss: \"ce\", batch: 1e3)"), "(Some(\"ce\"), Some(1000), None, None)\n");
+    for other in ["0.5", "inf", "NaN", "1e300"] {
+        let said = stage_and_faults(&format!("(loss: \"ce\", batch: {other})"));
+        assert!(said.contains("`batch` must be a whole number, not a number"), "{said}");
+    }
+}
+
+#[test]
 fn unknown_missing_and_repeated_fields() {
     check(
         "(los: \"ce\", batch: 128, bacth: 64, epochs: 3, batch: 1)",

@@ -112,7 +112,13 @@ fn loss_types(types: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
 
 /// The type of one number per row, for targets that are weights of all classes.
 fn share_type(logits: &Type, targets: &Type, attrs: &Attrs) -> Result<Type, TypeIssue> {
-    super::reduction::expect_alike("cross_entropy", &[logits.clone(), targets.clone()])?;
+    let alike = super::reduction::expect_alike("cross_entropy", &[logits.clone(), targets.clone()]);
+    // Targets of fewer axes are numbers of classes.
+    let are_classes = logits.dtype.is_float() && targets.rank() < logits.rank();
+    alike.map_err(|issue| match are_classes {
+        true => issue.help("numbers of classes are integers: `cast(targets, dtype=i32)`"),
+        false => issue,
+    })?;
     let Some((_, rows)) = logits.shape.split_last() else {
         let issue = TypeIssue::new("`cross_entropy` needs an axis of classes");
         return Err(issue.at(0, format!("this is {logits}")));

@@ -2,8 +2,9 @@
 
 use super::reader::StageReader;
 use crate::diag::{Code, Span};
-use crate::ir::{Dim, InputKind, NodeId, Symbol};
+use crate::ir::{Attr, Dim, Graph, InputKind, NodeId, NodeOp, Symbol};
 use crate::pipeline::SplitRef;
+use std::collections::BTreeSet;
 
 /// Rows and extents that a stage provides for the inputs of the graph.
 pub struct Feeds<'f> {
@@ -22,6 +23,25 @@ impl<'f> Feeds<'f> {
     pub fn batches(stage: Span, split: Option<&'f SplitRef>) -> Self {
         Feeds { stage, split, in_batches: true, dims: &[] }
     }
+}
+
+/// The names of the extents that a graph leaves open.
+pub(super) fn open_extents(graph: &Graph) -> BTreeSet<Symbol> {
+    let mut open = BTreeSet::new();
+    for node in &graph.nodes {
+        let attrs = match &node.op {
+            NodeOp::Call(call) => Some(call.attrs.0.values()),
+            _ => None,
+        };
+        let written = attrs.into_iter().flatten().filter_map(|attr| match attr {
+            Attr::Shape(shape) => Some(shape),
+            _ => None,
+        });
+        let shapes = node.outputs.iter().map(|output| &output.ty.shape).chain(written);
+        open.extend(shapes.flatten().flat_map(Dim::names).cloned());
+        open.extend(node.regions.iter().flat_map(open_extents));
+    }
+    open
 }
 
 impl StageReader<'_> {

@@ -1,14 +1,16 @@
 //! `Run` stages.
 
-use super::feeds::Feeds;
+use super::super::names::Meaning;
+use super::feeds::{Feeds, open_extents};
 use super::form::StageForm;
 use super::given::read_given;
 use super::reader::{MANY, StageReader};
-use crate::diag::Code;
+use crate::diag::{Code, Spanned};
 use crate::front::Ron;
 use crate::front::fields::report_unknown;
 use crate::ir::Symbol;
 use crate::pipeline::{Given, Mode, RunStage};
+use std::collections::BTreeSet;
 
 pub(super) const RUN: StageForm = StageForm {
     keyword: "Run",
@@ -41,10 +43,29 @@ impl StageReader<'_> {
         Some(run)
     }
 
+    /// `{"B": 32}`: extents that the graph leaves open.
     fn dims(&mut self, value: &Ron, what: &str) -> Option<Vec<(Symbol, usize)>> {
+        let open = open_extents(&self.pipeline.graph);
+        // A node with an error may name extents, too.
+        let is_complete = self.scope.names.values().all(|meaning| !matches!(meaning, Meaning::Faulty));
         self.each(value, what, |reader, name, value| {
-            Some((name.value.into(), value.integer("an extent", 0..=MANY, reader.diags)?))
+            let extent = value.integer("an extent", 0..=MANY, reader.diags)?;
+            if is_complete && !open.contains(name.value) {
+                reader.no_open_extent(name, &open);
+                return None;
+            }
+            Some((name.value.into(), extent))
         })
+    }
+
+    fn no_open_extent(&mut self, name: Spanned<&str>, open: &BTreeSet<Symbol>) {
+        const FACT: &str = "the graph has no open extent";
+        if self.dims.contains_key(name.value) {
+            let message = format!("{FACT} `{}`", name.value);
+            self.error(Code::E0101, name.span, message, "the pipeline's `dims` settle it: leave it out here");
+            return;
+        }
+        report_unknown(Code::E0101, name, FACT, open.iter().map(|extent| &**extent), self.diags);
     }
 
     /// `{"x": "values.npy", "y": [1, 2, 3]}`

@@ -250,3 +250,13 @@ fn circles_and_names() {
         "#]],
     );
 }
+
+#[test]
+fn numbers_behind_the_operands_are_settings() {
+    let nodes = r#"{"a": "softmax(x, 1)", "b": "mean(x, 0)", "y": "mean(x, x)"}"#;
+    let (_, diags, sources) = read(&with_nodes(nodes), &[]);
+    let said = diags.render(&sources, Look::Plain);
+    for help in ["have names: `axis=1`", "have names: `axis=0`", "it is called as `mean(x)`"] {
+        assert!(said.contains(help), "{said}");
+    }
+}

@@ -230,6 +230,46 @@ fn faulty_stages() {
     );
 }
 
+/// An extent that the graph does not have would otherwise be passed over.
+#[test]
+fn a_run_settles_open_extents_alone() {
+    let file = |dims: &str| {
+        format!(
+            r#"(
+    dims: {{"D": 4}},
+    inputs: {{"x": "f32[Rows, D]"}},
+    nodes: {{"y": "relu(x)"}},
+    stages: {{"go": Run(outputs: ["y"], dims: {{{dims}}})}},
+)"#
+        )
+    };
+    check_faults(&file(r#""Rows": 2"#), expect![""]);
+    check_faults(
+        &file(r#""Rows": 2, "rwos": 3, "D": 4"#),
+        expect![[r#"
+        error[E0101]: the graph has no open extent `rwos`
+          ┌─ mnist.ron:5:59
+          │
+        5 │     stages: {"go": Run(outputs: ["y"], dims: {"Rows": 2, "rwos": 3, "D": 4})},
+          │                                                           ^^^^
+          │
+          = help: did you mean `Rows`?
+
+        error[E0101]: the graph has no open extent `D`
+          ┌─ mnist.ron:5:70
+          │
+        5 │     stages: {"go": Run(outputs: ["y"], dims: {"Rows": 2, "rwos": 3, "D": 4})},
+          │                                                                      ^
+          │
+          = help: the pipeline's `dims` settle it: leave it out here
+    "#]],
+    );
+    // A node with an error may have it.
+    let faulty = file(r#""Rows": 2, "C": 3"#).replace("relu(x)", "rleu(zeros(shape=[C]))");
+    let (_, diags, sources) = read(&faulty, &[]);
+    assert!(!diags.render(&sources, Look::Plain).contains("open extent"));
+}
+
 /// The parts of an expression have names in printed graphs alone. Calls of a repeated layer can be named.
 #[test]
 fn a_part_of_an_expression_is_no_output() {

@@ -277,7 +277,7 @@ fn a_rate_may_be_an_expression_of_the_step() {
             9 │                 (params: "fc.w", lr: "stp * 0.1"), (params: "*", lr: "1"), (params: "*", lr: "step * x"),
               │                                                                                                      ^
               │
-              = help: inputs, parameters and nodes have names, and so has `step`
+              = help: only `step` and the extents of `dims` are known here
 
             error[E0008]: expected `,` or `)`, found the end
                ┌─ mnist.ron:10:45

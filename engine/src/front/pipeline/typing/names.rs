@@ -64,10 +64,13 @@ impl Typing<'_, '_> {
         if path == "step" {
             return Some(Operand::Value(self.builder.step()));
         }
+        // A rate of a schedule knows no other name.
+        let is_rate = self.names.len() == 1 && self.names.contains_key("step");
         let near = if self.diags.is_full() { None } else { nearest(path, self.names.keys().map(|k| &**k)) };
         let error = self.diags.error(Code::E0101, span, format!("nothing is called `{path}`"));
         match near {
             Some(near) => error.help(format!("did you mean `{near}`?")),
+            None if is_rate => error.help("only `step` and the extents of `dims` are known here"),
             None => error.help("inputs, parameters and nodes have names, and so has `step`"),
         };
         None

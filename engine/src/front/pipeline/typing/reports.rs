@@ -48,8 +48,19 @@ impl Typing<'_, '_> {
                 error.also(arg.span, format!("this is {ty}"));
             }
         }
-        error.help = issue.help;
+        error.help = by_name(form, args).or(issue.help);
     }
+}
+
+/// The names of settings whose numbers were written behind the operands.
+fn by_name(form: &OpForm, args: &[Spanned<Operand>]) -> Option<String> {
+    let further = args.get(form.inputs.len()..)?;
+    let named = form.attrs.iter().zip(further).map(|(setting, arg)| match arg.value {
+        Operand::Literal(literal) => Some(format!("{}={literal}", setting.name)),
+        Operand::Value(_) => None,
+    });
+    let named = named.collect::<Option<Vec<String>>>().filter(|named| !named.is_empty())?;
+    Some(format!("settings have names: `{}`", named.join(", ")))
 }
 
 /// Reports a declared type that is not the type of the node.
