@@ -8,7 +8,7 @@ use engine_runtime::data::source::{DataSet, LoadContext, Sources};
 use engine_runtime::diagnostic::Coded;
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::{check_files, check_stages, load_set};
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 
 use engine_core::diag::Code;
 use engine_core::ir::Symbol;
@@ -56,12 +56,9 @@ fn check_one(engine: &Engine, graph: &Path, args: &CheckArgs) -> Result<String, 
         LoadContext { offline: true, stand_in: false, ..LoadContext::from_env(args.data_dir.as_deref()) };
     let sets = available_data(&opened, &engine.sources, &context)?;
     let open_inputs = check_stages(pipeline, &sets, &args.inputs.given(), &registry);
-    let open_inputs = open_inputs.map_err(|error| opened.failure(error))?.into_iter();
-    // Several stages may take one input.
-    let notes: IndexSet<String> = open_inputs
-        .map(|missing| format!("note: {missing}; {}", missing.help().unwrap_or_default()))
-        .collect();
-    notes.into_iter().for_each(remark);
+    for missing in open_inputs.map_err(|error| opened.failure(error))? {
+        remark(format!("note: {missing}; {}", missing.help().unwrap_or_default()));
+    }
     let overwrite = if args.force { Overwrite::Any } else { Overwrite::Own };
     check_files(&pipeline.stages, &registry, overwrite).map_err(|error| opened.failure(error))?;
     let (n_nodes, n_params, n_stages) =

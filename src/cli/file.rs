@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use engine_core::diag::{Code, Diagnostic, Sources};
 use engine_runtime::checkpoint::ARCHIVE;
-use engine_runtime::data::npy;
-use engine_runtime::files::{self, Format, Overwrite, Refusal, Target};
+use engine_runtime::data::results::ARRAY as NPY;
+use engine_runtime::files::{self, Format, Overwrite, Refusal, Target, starts_with};
 use engine_runtime::session::Fault;
 
 use super::output::Failure;
@@ -41,12 +41,9 @@ pub(super) const MODEL: Format = Format {
     into_special: true,
 };
 /// The format of dumped arrays.
-pub(super) const ARRAY: Format =
-    Format { name: "an array", is_own: |file| starts_with(file, npy::MAGIC), into_special: false };
+pub(super) const ARRAY: Format = Format { into_special: false, ..NPY };
 /// Archives of results.
 const NPZ: Format = Format { into_special: true, ..ARCHIVE };
-/// Arrays of results.
-const NPY: Format = Format { into_special: true, ..ARRAY };
 /// Tables of results. CSV has no mark of its writer, so any file called `.csv` is replaced.
 const CSV: Format = Format { name: "a .csv file", is_own: |_| Ok(true), into_special: true };
 /// Tables of results under another name, which may be that of notes or of a graph.
@@ -60,12 +57,6 @@ pub(super) fn results_format(path: &Path) -> &'static Format {
         Some(extension) if extension.eq_ignore_ascii_case("csv") => &CSV,
         _ => &TABLE,
     }
-}
-
-fn starts_with(file: &mut File, start: &[u8]) -> io::Result<bool> {
-    let mut found = vec![];
-    file.take(start.len() as u64).read_to_end(&mut found)?;
-    Ok(found == start)
 }
 
 /// Fails unless a file for the end of the command could be written now. Its folder must exist. A device or a pipe is

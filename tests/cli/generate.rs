@@ -106,6 +106,22 @@ fn a_cache_changes_no_token() {
     }
 }
 
+/// Indices of `topk` and `sort`, which are further results of ops of all tokens.
+#[test]
+fn a_cache_changes_no_token_of_a_model_with_indices() {
+    let model = |settings: &str| {
+        let text = transformer("u8[B, T]", &format!(r#"prompt: ["x", "{LONG}"], length: 20{settings}"#));
+        text.replace(
+            r#""logits": "Linear(LayerNorm(h), width=256, std=0.5)","#,
+            r#""best": "topk(h, k=2)", "order": "sort(h)",
+               "first": "slice(best.indices, axis=2, stop=1) + slice(order.indices, axis=2, stop=1)",
+               "logits": "Linear(LayerNorm(h), width=256, std=0.5) * cast(first % 3 + 1, dtype=f32)","#,
+        )
+    };
+    assert!(model("").contains("order.indices"));
+    assert_eq!(texts(model("")), texts(model(", cache: false")));
+}
+
 /// The cache of 256 tokens gives way to one of 512 within the text.
 #[test]
 fn a_cache_that_grows_changes_no_token() {
@@ -247,6 +263,14 @@ fn several_texts_go_to_lines_of_a_file() {
     let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);
     assert_eq!((ended.code, &*ended.results), (0, "abc\nxyz{\n"), "{}", ended.errors);
     let lines = "{\"prompt\":\"a\",\"text\":\"abc\"}\n{\"prompt\":\"xy\",\"text\":\"xyz{\"}\n";
+    assert_eq!(fs::read_to_string(desk.path("texts.jsonl")).unwrap(), lines);
+    // They replace lines of texts, and no others.
+    assert_eq!(desk.engine(&["run", "t.ron", "--device", "cpu"]).code, 0);
+    desk.write("texts.jsonl", "{\"mine\": 1}\n");
+    let said = "error[E0505]: texts.jsonl: already exists, and is not a file of texts of this program";
+    check_failure(&desk.engine(&["run", "t.ron", "--device", "cpu"]), 1, said);
+    assert_eq!(fs::read_to_string(desk.path("texts.jsonl")).unwrap(), "{\"mine\": 1}\n");
+    assert_eq!(desk.engine(&["run", "t.ron", "--device", "cpu", "--force"]).code, 0);
     assert_eq!(fs::read_to_string(desk.path("texts.jsonl")).unwrap(), lines);
     desk.write("t.ron", settings("texts.txt"));
     let ended = desk.engine(&["run", "t.ron", "--device", "cpu"]);

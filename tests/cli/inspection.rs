@@ -82,6 +82,38 @@ fn the_first_of_several_results_is_dumped_by_its_path() {
     }
 }
 
+/// A reshape to the same shape is a node of its own, also where gradients are computed.
+#[test]
+fn views_that_change_nothing_have_values_and_gradients() {
+    let desk = Desk::new();
+    let graph = r#"(
+      data: {"rows": (source: "numbers", n_train: 8, n_test: 8)},
+      inputs: {"row": (type: "i32[B]", from: "rows.number")},
+      params: {"w": (type: "f32[2]", init: 2)},
+      nodes: {
+        "h": "w * 3", "same": "reshape(h, shape=[2])", "again": "reshape(same, shape=[2])",
+        "loss": "sum(again * 2) + sum(h * 5)", "error": "loss * mean(cast(row, dtype=f32))",
+      },
+      stages: {
+        "go": Run(outputs: ["d.again", "d.h"], loss: "loss"),
+        "train": Train(data: "rows.train", batch: 8, epochs: 1, loss: "error", optimizer: Sgd(lr: 0)),
+      },
+    )"#;
+    desk.write("tiny.ron", graph);
+    let report = desk.report(&["--dump", "same", "--dump", "again", "--dump", "d.same"]);
+    let value = |name: &str| report["outputs"][name]["values"].clone();
+    assert_eq!(
+        (value("d.again"), value("d.h")),
+        (serde_json::json!([2.0, 2.0]), serde_json::json!([7.0, 7.0]))
+    );
+    let kept = |name: &str| npy::read(&desk.path(&format!("dump/{name}.npy"))).unwrap().to_f64();
+    for (node, in_run, in_training) in [("same", 6.0, 6.0), ("again", 6.0, 6.0), ("d.same", 2.0, 7.0)] {
+        assert_eq!(kept(&format!("go.{node}")), [in_run, in_run], "{node}");
+        // The mean of the rows is 3.5.
+        assert_eq!(kept(&format!("train.{node}")), [in_training, in_training], "{node}");
+    }
+}
+
 /// Every dumped value has a file of its own in the folder for values.
 #[test]
 fn dumps_share_no_file_and_stay_in_their_folder() {

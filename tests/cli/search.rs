@@ -67,6 +67,21 @@ fn a_search_reports_recall_and_writes_its_results() {
 }
 
 #[test]
+fn results_of_a_search_replace_their_own_kind_only() {
+    let desk = search_desk();
+    let run = |more: &[&str]| desk.engine(&[&["run", "search.ron", "--device", "cpu"], more].concat());
+    for (name, kind) in [("ids.ivecs", "a file of vectors"), ("distances.npy", "an array")] {
+        desk.write(name, "notes of mine");
+        let said = format!("error[E0505]: {name}: already exists, and is not {kind} of this program");
+        check_failure(&run(&[]), 1, &said);
+        check_failure(&desk.engine(&["check", "search.ron"]), 1, &said);
+        assert_eq!(fs::read_to_string(desk.path(name)).unwrap(), "notes of mine");
+        assert_eq!(run(&["--force"]).code, 0);
+        assert_eq!(run(&[]).code, 0);
+    }
+}
+
+#[test]
 fn the_kernels_of_a_search_are_timed() {
     let desk = search_desk();
     let timed = |command: &str| {

@@ -221,7 +221,8 @@ fn inputs_of_a_run_are_given_on_the_command_line_or_in_the_file() {
     desk.write("in_stage.ron", GIVEN.replace("dims:", r#"inputs: {"x": "x.npy"}, dims:"#));
     assert_eq!(desk.engine(&["run", "in_stage.ron", "--device", "cpu"]).results, of_file.results);
     let missing = run(&[]);
-    check_failure(&missing, 1, "error[E0506]: input `x`: nothing is given for it, it is f32[2, 2]");
+    let said = "error[E0506]: input `x` of stage `go`: nothing is given for it, it is f32[2, 2]";
+    check_failure(&missing, 1, said);
     assert!(missing.errors.contains("or by `--input x=FILE.npy`"), "{}", missing.errors);
     check_failure(&run(&["--input", "x=[1, 2]"]), 1, "it is f32[2, 2], a value of shape [2] was given");
     check_failure(&run(&["--input", "x=none.npy"]), 1, "error[E0501]: input `x`: none.npy: cannot be read");
@@ -232,11 +233,14 @@ fn inputs_of_a_run_are_given_on_the_command_line_or_in_the_file() {
     check_failure(&desk.engine(&[&["check", "g.ron"], &twice[..]].concat()), 2, "--input x is given twice");
     let checked = desk.engine(&["check", "g.ron"]);
     assert_eq!(checked.code, 0, "{}", checked.errors);
-    assert!(checked.errors.contains("note: input `x`: nothing is given for it"), "{}", checked.errors);
+    let said = "note: input `x` of stage `go`: nothing is given for it";
+    assert!(checked.errors.contains(said), "{}", checked.errors);
     let more = r#"stages: {"once": Run(outputs: ["y"], dims: {"B": 2}),"#;
     desk.write("twice.ron", GIVEN.replace("stages: {", more));
     let checked = desk.engine(&["check", "twice.ron"]);
     assert_eq!(checked.errors.matches("nothing is given for it").count(), 1, "{}", checked.errors);
+    let said = "note: input `x` of stages `once`, `go`: nothing is given for it";
+    assert!(checked.errors.contains(said), "{}", checked.errors);
     check_failure(&desk.engine(&["check", "g.ron", "--input", "x=[1]"]), 1, "a value of shape [1] was given");
     assert_eq!(desk.engine(&["check", "g.ron", "--input", "x=x.npy"]).errors, "");
 }

@@ -164,6 +164,26 @@ fn an_interrupted_repeat_ends_its_parts() {
     }
 }
 
+/// Each training goes on with its own learning rate, although the rates of both are one state.
+#[test]
+fn resumed_trainings_of_a_repeat_have_their_own_rates() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("turns.ckpt");
+    let training = |name: &str, start: f64| {
+        format!(
+            r#""{name}": Train(data: "rows.train", batch: 8, epochs: 2, loss: "error",
+                optimizer: Sgd(lr: Plateau(start: {start}, patience: 0)),
+                evaluate: Evaluate(data: "rows.test", batch: 8, metrics: ["off"]), monitor: Min("off"),
+                checkpoint: (path: {path:?})),"#
+        )
+    };
+    let (fast, slow) = (training("fast", 0.01), training("slow", 0.001));
+    let repeat =
+        r#""turns": Repeat(stages: [(stage: "fast", steps: 3), (stage: "slow", steps: 4)], times: 4)"#;
+    let whole = expect_the_same_bits(&text(&format!("{fast} {slow} {repeat}")), &path);
+    assert_eq!((whole.steps.len(), whole.epochs.len()), (20, 4));
+}
+
 /// The last checkpoint of a training is written in the midst of a trip, whose other parts follow.
 #[test]
 fn a_trip_in_which_the_last_training_ends_is_completed() {

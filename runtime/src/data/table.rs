@@ -164,6 +164,8 @@ pub(crate) fn converted(
         DType::BF16 => !value.is_finite() || bf16::from_f64(value).is_finite(),
         DType::F32 => !value.is_finite() || (value as f32).is_finite(),
         DType::F64 => true,
+        // The largest number of the type is none of f64, which rounds it to 2^63.
+        DType::I64 => value == dtype.saturate(value) as f64 && value < i64::MAX as f64,
         _ => value == dtype.saturate(value) as f64,
     };
     if let Some(at) = values.iter().position(|&value| !fits(value)) {
@@ -269,6 +271,16 @@ mod tests {
         let large = HostTensor::from_slice(&[1], &[70_000.0f32]).unwrap();
         let refused = fit(&large, &input(DType::F16, &[]), 0, 1).unwrap_err();
         assert_eq!(refused.in_file(Path::new("x.npy")).to_string(), "x.npy: row 0: 70000 is no f16");
+    }
+
+    /// 2^63 is the first number beyond the range, and saturates to a number that equals it in f64.
+    #[test]
+    fn floats_beyond_the_range_of_i64_are_named() {
+        let most = 9_223_372_036_854_774_784.0;
+        let rows = HostTensor::from_slice(&[3], &[-(2f64.powi(63)), most, 2f64.powi(63)]).unwrap();
+        let fitted = |n_rows| fit(&rows, &input(DType::I64, &[]), 0, n_rows);
+        assert_eq!(fitted(2).unwrap().as_slice::<i64>().unwrap(), [i64::MIN, most as i64]);
+        assert_eq!(fitted(3).unwrap_err().to_string(), "row 2: 9.223372036854776e18 is no i64");
     }
 
     #[test]

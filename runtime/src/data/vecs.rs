@@ -180,6 +180,20 @@ pub fn write(tensor: &HostTensor, form: Form, to: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
+/// Whether the counts at the start of a file make up its size, for elements of some type.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn has_form(form: Form, file: &mut File) -> io::Result<bool> {
+    let (n_bytes, mut start) = (file.metadata()?.len(), vec![]);
+    file.take(COUNTS).read_to_end(&mut start)?;
+    let fits = |dtype| match form {
+        Form::LengthOfEach => read_shape(dtype, n_bytes, &mut &start[..]).is_ok(),
+        Form::CountsOnce => read_counts(dtype, n_bytes, &mut &start[..]).is_ok(),
+    };
+    Ok([DType::F32, DType::U8].into_iter().any(fits))
+}
+
 /// Bytes of the two counts at the start of a file.
 const COUNTS: u64 = 8;
 

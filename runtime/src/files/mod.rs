@@ -10,7 +10,7 @@ mod tests;
 pub(crate) use disk::{Disk, RealDisk};
 #[cfg(test)]
 pub(crate) use disk::{DiskFile, TemporaryFile};
-pub use target::{Format, Overwrite, Refusal, Target};
+pub use target::{Format, Overwrite, Refusal, Target, starts_with};
 
 use kind::kind_of;
 use std::fs::{self, File};

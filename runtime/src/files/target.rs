@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -30,6 +30,16 @@ pub struct Format {
     pub is_own: fn(&mut File) -> io::Result<bool>,
     /// Whether devices and pipes are written into, as command-line users expect.
     pub into_special: bool,
+}
+
+/// Whether a file starts with these bytes, as a test of a [`Format`].
+///
+/// # Errors
+/// If it cannot be read.
+pub fn starts_with(file: &mut File, start: &[u8]) -> io::Result<bool> {
+    let mut found = vec![];
+    file.take(start.len() as u64).read_to_end(&mut found)?;
+    Ok(found == start)
 }
 
 /// An error of a path at which a file is to be written.

@@ -11,7 +11,7 @@ use super::stages::{Checking, runnable};
 use crate::data::source::DataSet;
 
 /// Looks for faults that would end a run of the stages before its first step. Stages whose data is not in `sets` are
-/// skipped, and so are files that an earlier stage writes. Returns an error for each input of a `Run` stage that has no
+/// skipped, and so are files that an earlier stage writes. Returns an error for each input of `Run` stages that has no
 /// value, which the caller of the run may give.
 ///
 /// # Errors
@@ -26,8 +26,23 @@ pub fn check_stages(
     for stage in &pipeline.stages {
         let kind = runnable(stage, registry)?;
         let checking = Checking { pipeline, sets, given, registry, name: &stage.name, written: &written };
-        open.extend(kind.check(&checking)?);
+        kind.check(&checking)?.into_iter().for_each(|missing| add(&mut open, missing));
         written.extend(kind.files().into_iter().map(|(path, _)| path.to_path_buf()));
     }
     Ok(open)
+}
+
+/// Adds an error of a stage. An input without a value that several stages take is one error, which names them all.
+fn add(open: &mut Vec<SessionError>, missing: SessionError) {
+    if let SessionError::NoInput { input, stages, ty } = &missing {
+        for known in open.iter_mut() {
+            if let SessionError::NoInput { input: known_input, stages: known_stages, ty: known_ty } = known
+                && (&*known_input, &*known_ty) == (input, ty)
+            {
+                known_stages.extend(stages.iter().cloned());
+                return;
+            }
+        }
+    }
+    open.push(missing);
 }

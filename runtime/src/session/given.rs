@@ -50,7 +50,9 @@ fn from_file(path: &Path, ty: &Type) -> Result<HostTensor, GivenFault> {
         return Err(GivenFault::Unfit(note));
     }
     let tensor = tensor.reshaped(&extents).map_err(TableError::from)?;
-    Ok(table::converted(&tensor, ty.dtype, 0, ty.numel().max(1))?)
+    let row_elements = extents.iter().skip(1).product::<usize>().max(1);
+    let converted = table::converted(&tensor, ty.dtype, 0, row_elements);
+    Ok(converted.map_err(|error| error.in_file(path))?)
 }
 
 /// Every element exactly, or rounded if it has a fraction.
@@ -77,6 +79,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::data::npy;
 
     fn given(text: &str, dtype: DType, extents: &[usize]) -> Result<HostTensor, String> {
         let given = engine_core::front::given_text(text)?;
@@ -120,5 +123,21 @@ mod tests {
         let path = path.to_str().unwrap();
         assert_eq!(given(path, DType::F32, &[2, 2]).unwrap().to_f64(), [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(refused(path, DType::F32, &[4]), format!("it is f32[4], {path} has f32[2,2]"));
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_named_with_their_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.npy");
+        let refused = |numbers: &HostTensor, dtype| {
+            npy::write(numbers, &mut std::fs::File::create(&path).unwrap()).unwrap();
+            let error = given(path.to_str().unwrap(), dtype, numbers.shape()).unwrap_err();
+            error.strip_prefix(&format!("{}: ", path.display())).unwrap().to_string()
+        };
+        let large = HostTensor::from_slice(&[2, 2], &[1.0, 2.0, 3.0, 1e300]).unwrap();
+        assert_eq!(refused(&large, DType::F32), "row 1, element 1: 1e300 is no f32");
+        assert_eq!(refused(&HostTensor::scalar(0.5), DType::I64), "row 0: 0.5 is no i64");
+        let beyond = HostTensor::from_slice(&[2], &[1.0, 2f64.powi(63)]).unwrap();
+        assert_eq!(refused(&beyond, DType::I64), "row 1: 9.223372036854776e18 is no i64");
     }
 }

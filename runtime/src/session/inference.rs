@@ -187,8 +187,8 @@ impl Session {
     }
 }
 
-pub(super) fn missing(name: &str, ty: &Type) -> SessionError {
-    SessionError::NoInput { input: name.to_string(), ty: ty.to_string() }
+fn missing(name: &str, ty: &Type) -> SessionError {
+    SessionError::NoInput { input: name.to_string(), stages: vec![], ty: ty.to_string() }
 }
 
 fn unknown(name: &str) -> SessionError {

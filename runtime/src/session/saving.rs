@@ -9,7 +9,7 @@ use super::base::Session;
 use super::error::SessionError;
 use super::event::{Event, Subscriber};
 use super::stages::runnable;
-use crate::checkpoint::{self, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
+use crate::checkpoint::{self, ARCHIVE, CHECKPOINT, Checkpoint, CheckpointError, CheckpointFact};
 use crate::files::{Format, Overwrite, Refusal, Target};
 
 impl Session {
@@ -88,14 +88,19 @@ pub fn check_files<'s>(
         let mut latest = None;
         for (path, format) in runnable(stage, registry)?.files() {
             let target = checked_target(path, (format, overwrite), latest.as_ref());
-            let refused = |refusal| CheckpointError {
-                path: path.to_path_buf(),
-                fact: CheckpointFact::Refused(refusal),
-            };
-            latest = Some(target.map_err(refused)?);
+            latest = Some(target.map_err(|refusal| refused(path, format, refusal))?);
         }
     }
     Ok(())
+}
+
+/// The error of a file that cannot be written: a state, or results.
+fn refused(path: &Path, format: &Format, refusal: Refusal) -> SessionError {
+    let path = path.to_path_buf();
+    match [CHECKPOINT, ARCHIVE].iter().any(|state| state.name == format.name) {
+        true => CheckpointError { path, fact: CheckpointFact::Refused(refusal) }.into(),
+        false => SessionError::Refused { path, refusal },
+    }
 }
 
 /// The place of a file of a stage, which can be written and is not that of the stage's file before.

@@ -17,7 +17,6 @@ use indexmap::IndexMap;
 
 use super::runnable::{Checking, Compiling, Runnable, Steps};
 use super::stage_run::{StageRun, Stopped};
-use crate::data::results;
 use crate::data::source::DataSet;
 use crate::data::tokenizer::{Tokenizer, TokenizerError, TokenizerFact};
 use crate::files::Format;
@@ -79,7 +78,7 @@ impl Runnable for GenerateStage {
     }
 
     fn files(&self) -> Vec<(&Path, &'static Format)> {
-        self.write.iter().map(|path| (Path::new(path), &results::RESULTS)).collect()
+        self.write.iter().map(|path| (Path::new(path), output::format_of(Path::new(path)))).collect()
     }
 }
 
@@ -115,7 +114,7 @@ fn write(
     texts: &mut [Text],
 ) -> Result<(u64, f64), SessionError> {
     let start = Instant::now();
-    let mut output = Output::open(stage)?;
+    let mut output = Output::open(stage, run.session.overwrite)?;
     output.show(run, texts)?;
     let n_tokens = tokenizer.n_tokens().min(model.n_classes());
     let stop = stage.stop.as_deref();

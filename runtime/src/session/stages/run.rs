@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::session::error::SessionError;
 use crate::session::event::{Event, report_kept};
 use crate::session::given::{GivenFault, tensor_of};
-use crate::session::inference::{missing, unfit};
+use crate::session::inference::unfit;
 use crate::session::plan::Request;
 use crate::session::prepared::Inference;
 use crate::session::report::StageReport;
@@ -52,7 +52,7 @@ impl Runnable for RunStage {
     fn check(&self, checking: &Checking<'_>) -> Result<Vec<SessionError>, SessionError> {
         let pipeline = checking.pipeline;
         let graph = checking.planned(stage::running(pipeline, self, checking.registry))?;
-        let values = Values { given: checking.given, pipeline, sets: checking.sets };
+        let values = Values { stage: checking.name, given: checking.given, pipeline, sets: checking.sets };
         let is_fed_by_caller =
             |input: &Symbol| pipeline.inputs.iter().all(|decl| decl.name != *input || decl.from.is_none());
         let mut open = vec![];
@@ -216,7 +216,7 @@ impl Session {
         let plan = self.planner.plan_for(stage, &Request::Running(run))?;
         let inference = self.prepare_with(stage, plan, &own)?;
         self.check_memory(stage, &[], (&inference.ready.plan.plan, inference.bytes()))?;
-        self.feed(run, &inference)?;
+        self.feed((stage, run), &inference)?;
         Ok((inference, ended))
     }
 
@@ -238,8 +238,9 @@ impl Session {
     }
 
     /// Feeds the inputs of a `Run` stage.
-    fn feed(&self, run: &RunStage, inference: &Inference) -> Result<(), SessionError> {
-        let values = Values { given: &self.given, pipeline: &self.pipeline, sets: self.resident.sets() };
+    fn feed(&self, (stage, run): (&Symbol, &RunStage), inference: &Inference) -> Result<(), SessionError> {
+        let (given, pipeline, sets) = (&self.given, &self.pipeline, self.resident.sets());
+        let values = Values { stage, given, pipeline, sets };
         for (name, (ty, buffer)) in &inference.inputs {
             self.device.write(buffer, 0, values.of_input(run, name, ty)?.bytes())?;
         }
@@ -249,6 +250,7 @@ impl Session {
 
 /// The sources of values for inputs of `Run` stages.
 struct Values<'v> {
+    stage: &'v Symbol,
     /// Values from the caller.
     given: &'v IndexMap<Symbol, Given>,
     pipeline: &'v Pipeline,
@@ -274,10 +276,10 @@ impl Values<'_> {
     fn rows_of_data(&self, name: &Symbol, ty: &Type) -> Result<HostTensor, SessionError> {
         let decl = self.pipeline.inputs.iter().find(|decl| decl.name == *name);
         let Some((data, field)) = decl.and_then(|decl| decl.from.as_ref()) else {
-            return Err(missing(name, ty));
+            return Err(self.missing(name, ty));
         };
-        let set = self.sets.get(data).ok_or_else(|| missing(name, ty))?;
-        let split = set.splits.values().next().ok_or_else(|| missing(name, ty))?;
+        let set = self.sets.get(data).ok_or_else(|| self.missing(name, ty))?;
+        let split = set.splits.values().next().ok_or_else(|| self.missing(name, ty))?;
         let field = split
             .field(field)
             .map_err(|source| SessionError::Data { data: data.clone(), source: Box::new(source) })?;
@@ -287,5 +289,10 @@ impl Values<'_> {
             true => Ok(rows),
             false => Err(unfit(name, ty, &rows)),
         }
+    }
+
+    fn missing(&self, input: &Symbol, ty: &Type) -> SessionError {
+        let stages = vec![self.stage.clone()];
+        SessionError::NoInput { input: input.to_string(), stages, ty: ty.to_string() }
     }
 }

@@ -15,7 +15,7 @@ use super::runnable::{Checking, Compiling, Runnable, Steps};
 use super::stage_run::{StageRun, Stopped};
 use crate::data::results;
 use crate::device::{DeviceBuffer, Executable, KernelTime, RunError};
-use crate::files::Format;
+use crate::files::{Format, Overwrite};
 use crate::session::Session;
 use crate::session::error::SessionError;
 use crate::session::event::Event;
@@ -48,7 +48,7 @@ impl Runnable for SearchStage {
         for (node, path) in &self.write {
             if let Some(tensor) = results.get(node) {
                 let path = Path::new(path);
-                write(tensor, path)?;
+                write(tensor, path, session.overwrite)?;
                 tell(&Event::ResultsWritten { path });
             }
         }
@@ -107,7 +107,7 @@ impl Runnable for SearchStage {
     }
 
     fn files(&self) -> Vec<(&Path, &'static Format)> {
-        self.write.iter().map(|(_, path)| (Path::new(path), &results::RESULTS)).collect()
+        self.write.iter().map(|(_, path)| (Path::new(path), results::format_of(Path::new(path)))).collect()
     }
 }
 
@@ -337,7 +337,7 @@ fn expect_rows(input: &str, ty: &Type, row: &Type) -> Result<(), SessionError> {
     }
 }
 
-fn write(tensor: &HostTensor, path: &Path) -> Result<(), SessionError> {
+fn write(tensor: &HostTensor, path: &Path, overwrite: Overwrite) -> Result<(), SessionError> {
     let failed = |source| SessionError::Output { path: path.to_path_buf(), source };
-    results::write(tensor, path).map_err(failed)
+    results::write_over(tensor, path, overwrite).map_err(failed)
 }

@@ -8,11 +8,25 @@ use engine_core::pipeline::GenerateStage;
 use serde_json::json;
 
 use super::text::Text;
-use crate::data::results::RESULTS;
-use crate::files::{self, Overwrite, Target};
+use crate::files::{self, Format, Overwrite, Target, starts_with};
 use crate::session::error::SessionError;
 use crate::session::event::Event;
 use crate::session::stages::StageRun;
+
+/// A text as it is. It has no mark of its writer, so any file is replaced.
+const PLAIN: Format = Format { name: "a text", is_own: |_| Ok(true), into_special: true };
+/// An object for each text.
+const OBJECTS: Format =
+    Format { name: "a file of texts", is_own: |file| starts_with(file, b"{\"prompt\":"), into_special: true };
+
+/// The format of texts, by the extension of their file.
+pub fn format_of(path: &Path) -> &'static Format {
+    if has_objects(path) { &OBJECTS } else { &PLAIN }
+}
+
+fn has_objects(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
+}
 
 /// Texts in the order of their prompts. The first one that is not done is shown as it grows, the others after it.
 pub struct Output<'s> {
@@ -24,9 +38,9 @@ pub struct Output<'s> {
 
 impl<'s> Output<'s> {
     /// Opens the file of the stage, if it has one.
-    pub fn open(stage: &'s GenerateStage) -> Result<Output<'s>, SessionError> {
+    pub fn open(stage: &'s GenerateStage, overwrite: Overwrite) -> Result<Output<'s>, SessionError> {
         let open = |path| {
-            let target = Target::new(path, &RESULTS, Overwrite::Own).map_err(io::Error::other);
+            let target = Target::new(path, format_of(path), overwrite).map_err(io::Error::other);
             let file = target.and_then(|target| files::open_growing(&target));
             file.map(|file| (path, file)).map_err(|source| fault(path, source))
         };
@@ -45,13 +59,12 @@ impl<'s> Output<'s> {
                 (run.tell)(&Event::Generated { stage: run.name, text: &shown });
             }
             if let Some((path, file)) = &mut self.file {
-                let has_objects = path.extension().is_some_and(|extension| extension == "jsonl");
-                let written = match (has_objects, is_done) {
+                let written = match (has_objects(path), is_done) {
                     (false, _) => file.write_all(new),
                     (true, true) => {
                         let prompt = &self.stage.prompts[self.current];
                         let text = String::from_utf8_lossy(&text.bytes);
-                        writeln!(file, "{}", json!({"prompt": prompt, "text": text}))
+                        file.write_all(format!("{}\n", json!({"prompt": prompt, "text": text})).as_bytes())
                     }
                     (true, false) => Ok(()),
                 };

@@ -58,11 +58,12 @@ impl Training {
     }
 
     fn unpark(&mut self, session: &Session, goal: u64) -> Result<(), SessionError> {
+        // Trainings share the states of their rates. In a resumed trip, a later part has written its own.
+        self.rates.write(&session.state)?;
         let Some(Turn { goal: None, parked }) = &self.turn else { return Ok(()) };
         for (name, word) in parked {
             session.state.write_word(name, *word)?;
         }
-        self.rates.write(&session.state)?;
         self.turn = Some(Turn { goal: Some(goal), parked: vec![] });
         Ok(())
     }
