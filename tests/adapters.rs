@@ -241,6 +241,7 @@ fn stages_apart(on_tensor_cores: bool) -> Vec<&'static str> {
         true => &["large_selection.ron, nearest2048", "search.ron, search_l2", "search.ron, search_ip"],
         false => &[
             "causal.ron, attention",
+            "causal.ron, gradient",
             "search.ron, search_l2",
             "search.ron, search_bf16",
             "search.ron, search_ip",
