@@ -234,6 +234,16 @@ fn is_absorbed(cpu: &[String], gpu: &[String]) -> bool {
         && around.into_iter().chain(&of_gpu).all(|kernel| is(kernel, &kinds))
 }
 
+/// Whether tensor cores have gradients of attention where the plan of the CPU, without its own kernel for them, has matmuls and
+/// maps.
+fn is_gradient(cpu: &[String], gpu: &[String]) -> bool {
+    let is = |kernel: &String, kinds: &[&str]| kinds.iter().any(|kind| kernel.starts_with(kind));
+    let of_gpu = surplus(gpu, cpu);
+    !of_gpu.is_empty()
+        && of_gpu.iter().all(|kernel| is(kernel, &["attention gradient ["]))
+        && surplus(cpu, gpu).iter().all(|kernel| is(kernel, &["matmul [", "map ["]))
+}
+
 /// The stages that a GPU does not lower as the CPU does: searches, and causal attention where scores are stored. Halves fold on
 /// tensor cores as on the CPU, and a short base differs by the precision alone.
 fn stages_apart(on_tensor_cores: bool) -> Vec<&'static str> {
@@ -262,24 +272,28 @@ const ABSORBED: [&str; 5] = [
     "tiny_gpt.ron, test_reverse",
 ];
 
+/// The CPU with those limits of a GPU that decide which kernels a plan has. The CPU reads windows of images in place, which a GPU
+/// copies. Scatters on CUDA check few indices themselves. A gradient of attention in f32 is a kernel on the CPU alone. GPUs
+/// compute maps that are read in another order, join short sums, and scan long rows in parts.
+fn cpu_beside(device: &DeviceModel) -> DeviceModel {
+    let kernels_of_cpu = KernelLimits {
+        uneven_matrices: false,
+        attention_gradients: false,
+        most_rows_checked: device.kernels.most_rows_checked,
+        longest_column: device.kernels.longest_column,
+        longest_scan: device.kernels.longest_scan,
+        moved_maps: device.kernels.moved_maps,
+        joined_sums: device.kernels.joined_sums,
+        ..DeviceModel::CPU.kernels
+    };
+    DeviceModel { kernels: kernels_of_cpu, ..DeviceModel::CPU }
+}
+
 fn check_fusion(name: &str, device: DeviceModel) {
     let (mut with_attention, mut absorbed, mut folded) = (vec![], vec![], vec![]);
-    let mut lowered_apart = vec![];
+    let (mut lowered_apart, mut gradients) = (vec![], vec![]);
     for (file, text) in shipped() {
-        // The CPU reads windows of images in place, which a GPU copies. Scatters on CUDA check few indices themselves. A
-        // gradient of attention in f32 is a kernel on the CPU alone. GPUs compute maps that are read in another order,
-        // join short sums, and scan long rows in parts.
-        let kernels_of_cpu = KernelLimits {
-            uneven_matrices: false,
-            attention_gradients: false,
-            most_rows_checked: device.kernels.most_rows_checked,
-            longest_column: device.kernels.longest_column,
-            longest_scan: device.kernels.longest_scan,
-            moved_maps: device.kernels.moved_maps,
-            joined_sums: device.kernels.joined_sums,
-            ..DeviceModel::CPU.kernels
-        };
-        let cpu = DeviceModel { kernels: kernels_of_cpu, ..DeviceModel::CPU };
+        let cpu = cpu_beside(&device);
         let [on_cpu, on_gpu] = [cpu, device].map(|device| stages(&file, &text, device));
         for ((stage, cpu), (_, gpu)) in on_cpu.iter().zip(&on_gpu) {
             // A search is lowered by what the device folds and how it multiplies, and attention by what the device stores.
@@ -291,16 +305,17 @@ fn check_fusion(name: &str, device: DeviceModel) {
             if cpu == gpu {
                 continue;
             }
-            if is_apart(&cpu, &gpu) {
-                with_attention.push(stage.clone());
-                continue;
-            }
-            if is_folded(&cpu, &gpu) {
-                folded.push(stage.clone());
-                continue;
-            }
-            assert!(is_absorbed(&cpu, &gpu), "{stage} on {name}: {gpu:#?} instead of {cpu:#?}");
-            absorbed.push(stage.clone());
+            let list = if is_apart(&cpu, &gpu) {
+                &mut with_attention
+            } else if is_gradient(&cpu, &gpu) {
+                &mut gradients
+            } else if is_folded(&cpu, &gpu) {
+                &mut folded
+            } else {
+                assert!(is_absorbed(&cpu, &gpu), "{stage} on {name}: {gpu:#?} instead of {cpu:#?}");
+                &mut absorbed
+            };
+            list.push(stage.clone());
         }
         assert_eq!(on_cpu.len(), on_gpu.len());
     }
@@ -308,6 +323,8 @@ fn check_fusion(name: &str, device: DeviceModel) {
     let blocks = ["clusters.ron, blocks_tf32", "clusters.ron, blocks_bf16"];
     let blocks: Vec<&str> = blocks.into_iter().filter(|_| device.tensor_cores.is_none()).collect();
     assert_eq!(folded, blocks, "{name}");
+    let of_halves = ["causal.ron, gradient"].into_iter().filter(|_| device.tensor_cores.is_some());
+    assert_eq!(gradients, of_halves.collect::<Vec<_>>(), "{name}");
     assert_eq!(lowered_apart, stages_apart(device.tensor_cores.is_some()), "{name}");
     let mut expected = vec!["attention.ron, dense", "attention.ron, causal"];
     // On tensor cores, attention of halves is one kernel as well.
