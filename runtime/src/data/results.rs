@@ -19,10 +19,10 @@ pub fn write(tensor: &HostTensor, path: &Path) -> io::Result<()> {
     write_over(tensor, path, Overwrite::Own)
 }
 
-/// As [`write`], with that treatment of existing files.
+/// As [`write()`], with that treatment of existing files.
 ///
 /// # Errors
-/// As for [`write`].
+/// As for [`write()`].
 pub fn write_over(tensor: &HostTensor, path: &Path, overwrite: Overwrite) -> io::Result<()> {
     let is_npy = path.extension().is_some_and(|extension| extension == "npy");
     let fits = |(_, dtype): &(Form, DType)| *dtype == tensor.dtype() && tensor.shape().len() == 2;
