@@ -21,6 +21,17 @@ impl Dice {
     }
 }
 
+/// Extents that runs settle. A run refuses those that the graph does not have, as `C` often is.
+const DIMS: [&str; 7] = [
+    "{}",
+    "{\"B\": 4}",
+    "{\"B\": 4}",
+    "{\"B\": 4}",
+    "{\"B\": 4, \"C\": 4}",
+    "{\"B\": 9, \"C\": 3}",
+    "{\"B\": 0}",
+];
+
 /// A pipeline on five rows of `x: f32[2]` and `t: f32[]`, with two stages.
 fn text(dice: &mut Dice) -> String {
     let x =
@@ -50,16 +61,7 @@ fn text(dice: &mut Dice) -> String {
         let split = dice.pick(&["d.train", "d.train", "d.train", "d.test"]);
         let last = dice.pick(&["Short", "Drop"]);
         let output = dice.pick(&output());
-        // A run refuses extents that the graph does not have, as `C` often is.
-        let dims = dice.pick(&[
-            "{}",
-            "{\"B\": 4}",
-            "{\"B\": 4}",
-            "{\"B\": 4}",
-            "{\"B\": 4, \"C\": 4}",
-            "{\"B\": 9, \"C\": 3}",
-            "{\"B\": 0}",
-        ]);
+        let dims = dice.pick(&DIMS);
         let value = dice.pick(&[
             "",
             "inputs: {\"x\": [[1, 2], [3, 4], [5, 6], [7, 8]]}, ",

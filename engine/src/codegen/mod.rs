@@ -3,7 +3,7 @@
 //! [`KernelSpec`] is a kernel that CubeCL can compile for any of its devices. [`cuda_sources`] prints it as CUDA
 //! C++, which needs no GPU.
 //!
-//! Most kernels are one launch. A scatter writes its base first and may sort its indices
+//! Most kernels are one launch. Attention of few rows may be two. A scatter writes its base first and may sort its indices
 //! ([`KernelSpec::launches`]). A matmul is one launch, or a library call and the epilogue on its product
 //! ([`KernelSpec::epilogue`]). Side sums of a matmul are launches of their own ([`KernelSpec::side_sums`]).
 //!

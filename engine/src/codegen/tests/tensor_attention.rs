@@ -155,6 +155,19 @@ impl Attention {
         }
     }
 
+    /// The same for scores divided by 8, where a query sees keys up to `after` behind its own place.
+    pub fn check_causal(self, after: i64) {
+        self.check(
+            &self.inputs(),
+            &[],
+            |b, x| {
+                let x = b.scale(x, 0.125);
+                banded(b, x, after, 1000)
+            },
+            |place, x| if is_seen(place, after, 1000) { 0.125 * x } else { f64::NEG_INFINITY },
+        );
+    }
+
     /// The devices that take it. Warps have no registers for long rows.
     fn devices(self) -> &'static [DeviceModel] {
         if self.shape[3].max(self.shape[4]) > 128 { &DEVICES[..1] } else { &DEVICES }
@@ -193,16 +206,7 @@ pub fn floats(dtype: DType, bytes: &[u8]) -> Vec<f32> {
 fn causal_attention_on_tensor_cores() {
     for (shape, dtype) in [([2, 200, 200, 64, 64], DType::BF16), ([1, 150, 300, 128, 128], DType::F16)] {
         let after = (shape[2] - shape[1]) as i64;
-        let attention = Attention { shape, dtype };
-        attention.check(
-            &attention.inputs(),
-            &[],
-            |b, x| {
-                let x = b.scale(x, 0.125);
-                banded(b, x, after, 1000)
-            },
-            |place, x| if is_seen(place, after, 1000) { 0.125 * x } else { f64::NEG_INFINITY },
-        );
+        Attention { shape, dtype }.check_causal(after);
     }
 }
 
