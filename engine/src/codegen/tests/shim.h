@@ -1,13 +1,11 @@
 // Stands in for the CUDA headers so that a C++ compiler can run a kernel's text on one processor: the threads of a
-// block are fibers that take turns, and every exchange between threads is a turn.
+// block are fibers that take turns, and every exchange between threads is a turn. What no kernel changes is compiled
+// once, in host.cpp.
 #pragma once
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
-#include <ucontext.h>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -19,28 +17,15 @@
 
 struct uint3 { unsigned x, y, z; };
 static uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
-static uint3 threadIdx, blockIdx, blockDim, gridDim;
+extern uint3 threadIdx, blockIdx, blockDim, gridDim;
 static const unsigned warpSize = 32;
 
-static std::vector<ucontext_t> fibers;
-static ucontext_t scheduler;
-static void turn() {
-    const uint3 self = threadIdx;
-    swapcontext(&fibers[self.x], &scheduler);
-    threadIdx = self;
-}
+// Lets the other threads of the block go on.
+void turn();
 
-// All threads of a block go on in the same round, the one after the last of them has come, however many exchanges the
-// planes made before: lanes of a plane stay in step.
-static unsigned n_arrived, this_round, open_round;
-static void __syncthreads() {
-    const unsigned before = open_round;
-    if (++n_arrived == blockDim.x) {
-        n_arrived = 0;
-        open_round = this_round + 1;
-    }
-    do turn(); while (open_round == before || this_round < open_round);
-}
+// The number of the round in which each thread of a block has one turn.
+extern unsigned this_round;
+void __syncthreads();
 
 // Lanes are in step, so one turn brings all of them here.
 static void __syncwarp() { turn(); }
@@ -129,7 +114,7 @@ typedef _Float16 __half;
 struct __half2 { __half x, y; };
 #endif
 
-alignas(1024) unsigned char dynamic_shared_mem[1 << 18];
+alignas(1024) extern unsigned char dynamic_shared_mem[1 << 18];
 
 #include "tensor_cores.h"
 
@@ -139,50 +124,11 @@ struct Pointer {
     template <class T> operator T *() const { return (T *)p; }
 };
 
-static void (*body)();
-
+// The call of the kernel, with its arguments.
+extern void (*body)();
 // Runs `body` for every thread of `n_blocks` blocks.
-static void launch(unsigned n_blocks, unsigned n_threads) {
-    gridDim = {n_blocks, 1, 1};
-    blockDim = {n_threads, 1, 1};
-    std::vector<std::vector<char>> stacks(n_threads, std::vector<char>(1 << 16));
-    for (unsigned block = 0; block < n_blocks; ++block) {
-        blockIdx = {block, 0, 0};
-        std::vector<bool> done(n_threads, false);
-        static std::vector<bool> *done_now;
-        done_now = &done;
-        fibers.assign(n_threads, ucontext_t{});
-        for (unsigned t = 0; t < n_threads; ++t) {
-            getcontext(&fibers[t]);
-            fibers[t].uc_stack.ss_sp = stacks[t].data();
-            fibers[t].uc_stack.ss_size = stacks[t].size();
-            fibers[t].uc_link = &scheduler;
-            makecontext(&fibers[t], +[] { const unsigned t = threadIdx.x; body(); (*done_now)[t] = true; }, 0);
-        }
-        for (unsigned n_done = 0; n_done < n_threads;) {
-            n_done = 0;
-            ++this_round;
-            for (unsigned t = 0; t < n_threads; ++t) {
-                if (!done[t]) {
-                    threadIdx = {t, 0, 0};
-                    swapcontext(&scheduler, &fibers[t]);
-                }
-                n_done += done[t];
-            }
-        }
-    }
-}
+void launch(unsigned n_blocks, unsigned n_threads);
 
 // Buffers come in and go out as files named by number.
-static void *read_buffer(const char *name, size_t bytes) {
-    void *memory = std::calloc(bytes + 64, 1);
-    FILE *file = std::fopen(name, "rb");
-    if (!file || std::fread(memory, 1, bytes, file) != bytes) std::abort();
-    std::fclose(file);
-    return memory;
-}
-static void write_buffer(const char *name, const void *memory, size_t bytes) {
-    FILE *file = std::fopen(name, "wb");
-    if (!file || std::fwrite(memory, 1, bytes, file) != bytes) std::abort();
-    std::fclose(file);
-}
+void *read_buffer(const char *name, size_t bytes);
+void write_buffer(const char *name, const void *memory, size_t bytes);
