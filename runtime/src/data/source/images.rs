@@ -224,9 +224,9 @@ fn decoded(path: &Path) -> Result<Picture, DataError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use image::{GrayImage, Luma, Rgb, RgbImage};
-
+    use super::super::tests::png_file;
     use super::*;
+    use png::{BitDepth, ColorType};
 
     fn load(dir: &Path, options: &[(&str, Attr)]) -> Result<DataSet, String> {
         let folder = [(FOLDER, Attr::from("{split}"))];
@@ -234,6 +234,12 @@ mod tests {
             folder.iter().chain(options).map(|(name, value)| ((*name).into(), value.clone())).collect();
         let set = Images.load(&LoadContext { options, ..LoadContext::offline_in(dir) });
         set.map_err(|error| error.to_string().replace(&format!("{}/", dir.display()), ""))
+    }
+
+    /// The file of a picture of one colour.
+    fn plain(size: [u32; 2], colour: [u8; 3]) -> Vec<u8> {
+        let pixels = colour.repeat((size[0] * size[1]) as usize);
+        png_file(size, ColorType::Rgb, BitDepth::Eight, &pixels)
     }
 
     /// Red, green and blue images of two classes.
@@ -244,11 +250,11 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             path
         };
-        let plain = |colour| RgbImage::from_pixel(4, 2, Rgb(colour));
-        plain([255, 0, 0]).save(file("train/rose/b.png")).unwrap();
-        GrayImage::from_pixel(4, 2, Luma([7])).save(file("train/rose/a.PNG")).unwrap();
-        plain([0, 0, 255]).save(file("train/iris/c.jpg")).unwrap();
-        plain([0, 255, 0]).save(file("test/rose/d.png")).unwrap();
+        fs::write(file("train/rose/b.png"), plain([4, 2], [255, 0, 0])).unwrap();
+        let grey = png_file([4, 2], ColorType::Grayscale, BitDepth::Eight, &[7; 8]);
+        fs::write(file("train/rose/a.PNG"), grey).unwrap();
+        fs::write(file("train/iris/c.jpg"), include_bytes!("pictures/blue.jpg")).unwrap();
+        fs::write(file("test/rose/d.png"), plain([4, 2], [0, 255, 0])).unwrap();
         fs::write(file("train/rose/notes.txt"), "none").unwrap();
         fs::write(file("train/rose/.hidden"), "none").unwrap();
         dir
@@ -283,7 +289,7 @@ mod tests {
     fn images_that_are_none_are_named() {
         let dir = pictures();
         let at = |name: &str| dir.path().join(name);
-        RgbImage::new(3, 5).save(at("train/rose/e.png")).unwrap();
+        fs::write(at("train/rose/e.png"), plain([3, 5], [0; 3])).unwrap();
         let uneven = "train/rose/e.png: the image has 5×3 pixels, the first one 2×4";
         assert_eq!(load(dir.path(), &[]).unwrap_err(), uneven);
         assert!(load(dir.path(), &[(RESIZE, Attr::Ints(vec![2, 4]))]).is_ok());

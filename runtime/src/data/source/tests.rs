@@ -7,6 +7,21 @@ use engine_core::ir::Attr;
 use super::*;
 use crate::tensor::HostTensor;
 
+/// The file of a picture of some width and height, given its samples.
+pub(super) fn png_file(
+    size: [u32; 2],
+    colour: png::ColorType,
+    depth: png::BitDepth,
+    samples: &[u8],
+) -> Vec<u8> {
+    let mut file = vec![];
+    let mut encoder = png::Encoder::new(&mut file, size[0], size[1]);
+    encoder.set_color(colour);
+    encoder.set_depth(depth);
+    encoder.write_header().unwrap().write_image_data(samples).unwrap();
+    file
+}
+
 fn context() -> LoadContext {
     LoadContext { roots: vec![], ..LoadContext::offline_in(Path::new("")) }
 }
