@@ -12,6 +12,8 @@ use std::ops::Range;
 
 /// The elements after the scanned axis that one chunk takes.
 const COLUMNS: usize = 256;
+/// The rows that are scanned side by side where their elements are neighbours: a total waits for the one before it.
+const LINES: usize = 8;
 
 /// An inclusive scan along the rows of a domain, from operand 0 to operand 1. Floats are combined in f64 and each result
 /// rounded.
@@ -39,6 +41,13 @@ impl KernelLaunch for ScanLaunch {
         let fold = Fold::of(monoid);
         let n_column_chunks = domain.inner.div_ceil(COLUMNS);
         let [from, to] = [call.buffers[0], call.buffers[1]];
+        if domain.inner == 1 && !matches!(dtype, DType::F16 | DType::BF16) {
+            return pool.run_with(domain.outer.div_ceil(LINES), workers, |chunk, _| {
+                let lines = chunk * LINES..((chunk + 1) * LINES).min(domain.outer);
+                // SAFETY: the caller's; chunks are disjoint.
+                unsafe { with_type!(dtype, T => scan_lines::<T>(fold, domain.row, lines, from, to)) }
+            });
+        }
         pool.run_with(domain.outer * n_column_chunks, workers, |chunk, _| {
             let (outer, column) = (chunk / n_column_chunks, chunk % n_column_chunks * COLUMNS);
             let columns = column..(column + COLUMNS).min(domain.inner);
@@ -73,6 +82,49 @@ macro_rules! scanned_as {
     )* };
 }
 scanned_as! { u8 as u8, i8 as i8, i16 as i16, u16 as u16, i32 as i32, i64 as i64, u32 as u32, f32 as f64, f64 as f64 }
+
+/// Scans rows whose elements are neighbours.
+unsafe fn scan_lines<T: Scanned>(fold: Fold, len: usize, lines: Range<usize>, from: Buffer, to: Buffer) {
+    // SAFETY: the caller's. One loop for each operation, without a choice within.
+    unsafe {
+        match fold {
+            Fold::Sum => lines_by::<T>(|a, b| combine(Fold::Sum, a, b), fold, len, lines, from, to),
+            Fold::Product => lines_by::<T>(|a, b| combine(Fold::Product, a, b), fold, len, lines, from, to),
+            Fold::Max => lines_by::<T>(|a, b| combine(Fold::Max, a, b), fold, len, lines, from, to),
+            Fold::Min => lines_by::<T>(|a, b| combine(Fold::Min, a, b), fold, len, lines, from, to),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn lines_by<T: Scanned>(
+    combined: impl Fn(T::Total, T::Total) -> T::Total,
+    fold: Fold,
+    len: usize,
+    lines: Range<usize>,
+    from: Buffer,
+    to: Buffer,
+) {
+    let [from, to] = [from, to].map(|buffer| buffer.start.cast::<T>());
+    let step = |at: usize, total: &mut T::Total| {
+        // SAFETY: the caller's; the element is inside both.
+        unsafe {
+            *total = combined(*total, from.add(at).read().wide());
+            to.add(at).write(T::narrow(*total));
+        }
+    };
+    if lines.len() == LINES {
+        let mut totals = [T::Total::neutral(fold); LINES];
+        for i in 0..len {
+            totals.iter_mut().zip(lines.clone()).for_each(|(total, line)| step(line * len + i, total));
+        }
+        return;
+    }
+    for line in lines {
+        let mut total = T::Total::neutral(fold);
+        (0..len).for_each(|i| step(line * len + i, &mut total));
+    }
+}
 
 unsafe fn scan<T: Scanned>(
     fold: Fold,

@@ -14,7 +14,7 @@ use engine_core::ir::{Binary, Literal, Scalar};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The fewest guarded loads that are worth sections. Fewer are the borders of a padded tensor.
+/// The fewest guarded loads that are worth sections wherever they lie. Fewer may be the borders of a padded tensor.
 const FEWEST_GUARDED: usize = 3;
 /// The points of a block.
 const BLOCK: usize = 2048;
@@ -146,7 +146,8 @@ fn bounds(body: &FusedBody) -> Option<(PointAxis, Vec<usize>)> {
     bounds.retain(|&bound| bound <= axis.extent);
     bounds.sort_unstable();
     bounds.dedup();
-    (inside.len() >= FEWEST_GUARDED).then_some((axis, bounds))
+    let are_parts = matches!(&inside[..], [a, b] if a.end <= b.start || b.end <= a.start);
+    (inside.len() >= FEWEST_GUARDED || are_parts).then_some((axis, bounds))
 }
 
 /// The body at the points of a section: loads without guards, or the values of points outside, and what follows from them.

@@ -48,7 +48,7 @@ fn joined_tensors_are_those_of_the_oracle() {
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
         for (n_parts, shape) in [(3, [2, 5]), (7, [1, 1]), (12, [9, 130]), (5, [3, 3000]), (2, [4, 6])] {
             let graph = joined(dtype, n_parts, shape);
-            assert_eq!(n_sectioned(&graph) > 0, n_parts >= 3, "{n_parts} parts");
+            assert!(n_sectioned(&graph) > 0, "{n_parts} parts");
             check_given(&graph, if dtype == DType::BF16 { 0.05 } else { 1e-6 }, &[]);
         }
     }
