@@ -39,12 +39,12 @@ fn text(stages: &str) -> String {
 /// Ends early, by rates that fall, in the state of the best epoch.
 fn judged(dir: &Path) -> String {
     let [latest, best] = ["latest.ckpt", "best.ckpt"].map(|name| dir.join(name));
-    text(&format!(
+    format!(
         r#""train": Train(data: "rows.train", batch: 8, epochs: 6, loss: "error",
             optimizer: Sgd(lr: Plateau(start: 0.01, patience: 0)),
             evaluate: Evaluate(data: "rows.test", batch: 8, metrics: ["off"]), monitor: Min("off"),
             early_stop: (patience: 2, restore_best: true), checkpoint: (path: {latest:?}, best: {best:?})),"#
-    ))
+    )
 }
 
 /// A training of 10 steps, a `Run` whose trips end after 3 steps or by their condition, and a counter of trips.
@@ -125,7 +125,7 @@ fn expect_the_same_bits(text: &str, path: &Path) -> Ran {
 #[test]
 fn an_interrupted_training_ends_its_epochs() {
     let dir = tempfile::tempdir().unwrap();
-    let whole = expect_the_same_bits(&judged(dir.path()), &dir.path().join("latest.ckpt"));
+    let whole = expect_the_same_bits(&text(&judged(dir.path())), &dir.path().join("latest.ckpt"));
     assert_eq!((whole.steps.len(), whole.epochs.len()), (20, 4));
     let end = whole.ended.unwrap().stages[0].end.clone().unwrap();
     assert!(end.best.is_some_and(|best| best.epoch == 2 && best.is_restored));
@@ -137,7 +137,7 @@ fn an_interrupted_training_ends_its_epochs() {
 fn a_run_is_interrupted_where_its_best_state_lies() {
     let dir = tempfile::tempdir().unwrap();
     let [latest, earlier] = ["latest.ckpt", "earlier.ckpt"].map(|name| dir.path().join(name));
-    let text = judged(dir.path());
+    let text = text(&judged(dir.path()));
     assert!(run_until(&text, None, 7).ended.is_err());
     fs::copy(&latest, &earlier).unwrap();
     let whole = run_whole(&text, Some(&latest));
@@ -161,6 +161,21 @@ fn an_interrupted_repeat_ends_its_parts() {
         let inner = r#""inner": Repeat(stages: [(stage: "train", steps: 3), "count"], times: 2),"#;
         let inner = if repeat.contains("inner") { inner } else { "" };
         expect_the_same_bits(&text(&format!(r#"{parts} {inner} "turns": Repeat({repeat})"#)), &path);
+    }
+}
+
+/// The tally goes on after the best epoch, which may be the last one of the training.
+#[test]
+fn a_repeat_ends_in_the_state_of_the_best_epoch() {
+    for n_epochs in [2, 6] {
+        let dir = tempfile::tempdir().unwrap();
+        let training = judged(dir.path()).replace("epochs: 6", &format!("epochs: {n_epochs}"));
+        let stages = format!(
+            r#"{training} "tally": Run(state: {{"m": "more"}}, outputs: []),
+                "turns": Repeat(stages: [(stage: "train", steps: 5), "tally"], times: 9)"#
+        );
+        let whole = expect_the_same_bits(&text(&stages), &dir.path().join("latest.ckpt"));
+        assert_eq!(whole.state["m"].to_f64(), [1.0], "{n_epochs} epochs");
     }
 }
 

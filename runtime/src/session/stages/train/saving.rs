@@ -41,7 +41,8 @@ impl Training {
     }
 
     /// Finds the state of the best epoch before a resumed checkpoint, if it is restored at the end. A file of a later step
-    /// serves as well, because the run reaches that step again.
+    /// serves as well, because the run reaches that step again. The checkpoint itself serves unless this training was
+    /// between two trips of a `Repeat`: then other parts have changed the state since.
     fn find_best_state(
         &mut self,
         resumed: &Checkpoint,
@@ -54,7 +55,9 @@ impl Training {
         if kept.as_ref().is_some_and(|kept| kept.step > resumed.step) {
             return Ok(());
         }
-        self.best_state = [Some(resumed.clone()), kept].into_iter().flatten().find(|kept| kept.step == step);
+        let is_own = self.turn.as_ref().is_none_or(|turn| turn.goal.is_some());
+        let resumed = is_own.then(|| resumed.clone());
+        self.best_state = [kept, resumed].into_iter().flatten().find(|kept| kept.step == step);
         match self.best_state {
             Some(_) => Ok(()),
             None => Err(cannot(&format!(
@@ -68,9 +71,10 @@ impl Training {
         self.stage.early_stop.as_ref().is_some_and(|early_stop| early_stop.restore_best)
     }
 
-    /// Restores the state of the best epoch, if that is requested and a later epoch has run.
+    /// Restores the state of the best epoch, if that is requested and a later epoch or another part of a `Repeat` has run.
     pub(super) fn restore_best(&mut self, session: &mut Session) -> Result<bool, SessionError> {
-        let Some(best) = self.best_state.take().filter(|best| best.step != self.step) else {
+        let is_later = |best: &Checkpoint| best.step != self.step || self.turn.is_some();
+        let Some(best) = self.best_state.take().filter(is_later) else {
             return Ok(false);
         };
         session.state.restore("the best epoch".as_ref(), &session.trained.names, &best.tensors, true)?;
