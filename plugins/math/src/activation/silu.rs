@@ -8,12 +8,12 @@ use engine_core::op::{Grad, OpForm};
 pub fn silu() -> OpForm {
     OpForm::unary("silu", "Multiplies each element by its sigmoid.", DType::is_float, |x| {
         // The sigmoid of the gradient, so that a kernel that needs both computes one exponential.
-        let (factor, inner) = super::reach::within_reach(x);
-        factor * sigmoid::curve(inner)
+        let (factor, _) = super::reach::within_reach(x);
+        factor * sigmoid::curve(factor)
     })
     .grad(Grad::by_operand(|x, g| {
-        let (_, inner) = super::reach::within_reach(x);
-        let s = sigmoid::curve(inner);
+        let (factor, inner) = super::reach::within_reach(x);
+        let s = sigmoid::curve(factor);
         g * (s * (1.0 + inner * (1.0 - s)))
     }))
     .example(
