@@ -93,7 +93,7 @@ impl Table {
     fn all_matrices(&self, format: &Format, first: Option<&Table>) -> Result<Vec<Matrix>, DataError> {
         let mut matrices = vec![];
         for (field, dtype) in format.taken.iter().filter(|(field, _)| is_of_column(field)) {
-            let taken = self.elements_of(field);
+            let taken = self.elements_of(field)?;
             if !taken.is_empty() && self.own.iter().all(|own| own.field != **field) {
                 matrices.push(Matrix {
                     field: field.to_string(),
@@ -129,14 +129,31 @@ impl Table {
         Ok(matrices)
     }
 
-    /// The columns `NAME.0`, `NAME.1`, …, in order.
-    fn elements_of(&self, name: &str) -> Vec<usize> {
-        let is_element = |column: &str| {
-            let place = column.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
-            place.is_some_and(|place| place.split('.').all(|part| part.parse::<usize>().is_ok()))
-        };
+    /// The columns `NAME.0`, `NAME.1`, …, by the place of the element, wherever they stand in the file. An array of several
+    /// axes has `NAME.0.0` first.
+    ///
+    /// # Errors
+    /// If an element has no column.
+    fn elements_of(&self, name: &str) -> Result<Vec<usize>, TableError> {
         let names = self.columns.names.as_deref().unwrap_or_default();
-        (0..names.len()).filter(|&column| is_element(&names[column])).collect()
+        let of = |(column, full): (usize, &String)| Some((place_of(name, full)?, column));
+        let mut elements: Vec<(Vec<usize>, usize)> = names.iter().enumerate().filter_map(of).collect();
+        elements.sort_unstable();
+        let Some((last, _)) = elements.last() else { return Ok(vec![]) };
+        let mut next = vec![0; last.len()];
+        let extents: Vec<usize> = (0..last.len())
+            .map(|axis| elements.iter().filter_map(|(at, _)| at.get(axis)).max())
+            .map(|most| most.map_or(1, |most| most + 1))
+            .collect();
+        // One more: after the last element, the next one is the first.
+        for place in elements.iter().map(|(place, _)| place).chain([&vec![0; extents.len()]]) {
+            if *place != next {
+                let missing = next.iter().fold(name.to_string(), |name, part| format!("{name}.{part}"));
+                self.columns.select(&self.path, &[missing])?;
+            }
+            advance(&mut next, &extents);
+        }
+        Ok(elements.into_iter().map(|(_, column)| column).collect())
     }
 
     fn label_name(&self) -> Option<&str> {
@@ -235,4 +252,22 @@ fn own_columns(columns: &Columns, label: Option<usize>, format: &Format) -> Vec<
         }
     }
     all
+}
+
+/// The place of an element by the name of its column, such as `v.1.0`.
+fn place_of(array: &str, column: &str) -> Option<Vec<usize>> {
+    let place = column.strip_prefix(array)?.strip_prefix('.')?;
+    let number = |part: &str| part.parse::<usize>().ok().filter(|number| number.to_string() == part);
+    place.split('.').map(number).collect()
+}
+
+/// The next place of an array.
+fn advance(place: &mut [usize], extents: &[usize]) {
+    for (at, extent) in place.iter_mut().zip(extents).rev() {
+        *at += 1;
+        if *at < *extent {
+            return;
+        }
+        *at = 0;
+    }
 }

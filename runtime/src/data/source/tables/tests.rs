@@ -189,6 +189,29 @@ fn inputs_take_columns_by_their_names() {
 
 /// Without an input for them, the other columns may hold anything.
 #[test]
+fn elements_are_ordered_by_their_places() {
+    let elements = |header: &str| {
+        let n = header.split(',').count();
+        let cells: Vec<String> = (0..n).map(|i| i.to_string()).collect();
+        let set = desk(&format!("{header}\n{}\n", cells.join(",")))
+            .load_as(&[(FILE, "train.csv".into())], &[("v", DType::F32)]);
+        let text = |error: DataError| error.to_string().rsplit('/').next().unwrap().to_string();
+        set.map(|set| rows(&set, "train", "v")).map_err(text)
+    };
+    assert_eq!(elements("v.2,a,v.0,v.1"), Ok(vec![2.0, 3.0, 0.0]));
+    assert_eq!(elements("v.1.0,v.0.1,v.1.1,v.0.0"), Ok(vec![3.0, 1.0, 0.0, 2.0]));
+    let missing = |name: &str| Err(format!("train.csv: there is no column `{name}`"));
+    assert_eq!(elements("v.0,v.2"), missing("v.1"));
+    assert_eq!(elements("v.1,v.2"), missing("v.0"));
+    assert_eq!(elements("v.0.0,v.0.1,v.1.0"), missing("v.1.1"));
+    let twelve: Vec<String> = (0..12).map(|i| format!("v.{i}")).collect();
+    let mut by_name = twelve.clone();
+    by_name.sort_unstable();
+    let places = twelve.iter().map(|name| by_name.iter().position(|other| other == name).unwrap() as f64);
+    assert_eq!(elements(&by_name.join(",")), Ok(places.collect()));
+}
+
+#[test]
 fn columns_without_an_input_are_not_read() {
     let types = [("rooms", DType::I32), (LABEL, DType::F32)];
     let set = houses(&types, &[(LABEL, "area".into())]).unwrap();
