@@ -10,6 +10,9 @@ use crate::fusion::shapes::ScatterShape;
 use crate::ir::{Combine, DType, NodeId, Value};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+/// The most that a kernel computes its producers, on average.
+const MOST_PLACES: usize = 4;
+
 /// The pass `scatters`.
 pub struct Scatters;
 
@@ -159,7 +162,35 @@ impl Search<'_, '_> {
         let bytes_added = again.map(|(_, bytes)| bytes).sum();
         graph.cost.pays(Change { launches_saved: own.len(), bytes_saved, bytes_added, ops_added })
             && reads.len() <= graph.cost.scatter_reads
+            && self.n_places() <= MOST_PLACES.saturating_mul(self.taken.len())
             && self.n_operands(&reads) <= self.groups.settings.most_operands()
+    }
+
+    /// How often the kernel computes its producers. A node that another one reads at a second place is computed for each,
+    /// so a chain of sums of neighbours doubles with each link.
+    fn n_places(&self) -> usize {
+        let graph = self.groups.graph;
+        // By node: how often it is computed for users at their own points, at most, and for all others.
+        let mut places: HashMap<NodeId, [usize; 2]> = HashMap::new();
+        let mut total: usize = 0;
+        for &node in [&self.node].into_iter().chain(self.taken.iter().rev()) {
+            let own = places.get(&node).map_or(1, |[own, others]| own.saturating_add(*others));
+            total = total.saturating_add(own);
+            let mut seen: Vec<&Edge> = vec![];
+            for edge in graph.edges[node].iter().filter(|edge| self.taken.contains(&edge.producer.node)) {
+                let is_same = |other: &&Edge| other.producer == edge.producer && other.access == edge.access;
+                if seen.iter().any(is_same) {
+                    continue;
+                }
+                seen.push(edge);
+                let [at_own, at_others] = places.entry(edge.producer.node).or_insert([0, 0]);
+                match edge.access.is_identity(graph.numel(node)) {
+                    true => *at_own = (*at_own).max(own),
+                    false => *at_others = at_others.saturating_add(own),
+                }
+            }
+        }
+        total
     }
 
     /// Tensors of the kernel: reads of its producers, operands without one, and the result.

@@ -160,3 +160,24 @@ fn a_producer_that_is_never_fused_is_stored() {
     "#]],
     );
 }
+
+/// A running product by doubled steps. Taken in, its first link would be computed 2^10 times for each update.
+#[test]
+fn a_chain_of_shifted_maps_stays_outside() {
+    let graph = with_builder(|b| {
+        let base = b.input("base", InputKind::Data, f32s(&[10]));
+        let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[1024]));
+        let idx = b.check_index(idx, 10);
+        let mut x = b.input("x", InputKind::Data, f32s(&[1024]));
+        for step in (0..10).map(|level| 1 << level) {
+            let padded = b.pad(x, &[step], &[0], Literal::Float(1.0));
+            let shifted = b.slice(padded, &[0], &[1024], &[1]);
+            x = b.mul(x, shifted);
+        }
+        let out = b.scatter(base, idx, x, 0, 0, Combine::Add);
+        output(b, "out", out);
+    });
+    let kernels = fuse(&graph, true).kernels;
+    let longest = kernels.iter().map(|kernel| kernel.ops.len()).max();
+    assert!(longest < Some(80), "{longest:?} ops in one kernel");
+}
