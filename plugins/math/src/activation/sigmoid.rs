@@ -20,3 +20,12 @@ pub fn sigmoid() -> OpForm {
 pub fn curve(x: E) -> E {
     (1.0 + (-x).exp()).recip()
 }
+
+/// The formula for ops without a gradient of their own. Its exponent is never positive, so the derivative does not
+/// overflow either.
+pub fn differentiable_curve(x: E) -> E {
+    let is_right = x.ge(0.0);
+    let decay = E::select(is_right, -x, x).exp();
+    let right = (1.0 + decay).recip();
+    E::select(is_right, right, decay * right)
+}
