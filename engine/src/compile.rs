@@ -230,7 +230,7 @@ fn split_from_steps(graph: &Graph, options: &Options) -> Option<Split> {
 /// if that yields a kernel of a gradient of attention.
 fn separated(graph: &Graph, settings: &fusion::Settings, is_exact: bool) -> Graph {
     let plain = separate_scores(graph, false);
-    if is_exact || !settings.device.kernels.attention_gradients {
+    if is_exact || !settings.has_attention_gradients() {
         return plain;
     }
     let rewritten = separate_scores(graph, true);

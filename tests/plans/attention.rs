@@ -138,3 +138,55 @@ fn recomputed_blocks_have_kernels_of_attention_and_of_its_gradient() {
         assert_eq!((counts(""), counts(", recompute=true")), ((2, 2), (4, 2)), "{precision}");
     }
 }
+
+/// Attention of a model that spells it out, in `bf16`: heads of one matmul, scores that are rounded or not, and a mask.
+fn spelled_out(stage: &str, scores: &str, weights: &str) -> Vec<&'static str> {
+    let text = format!(
+        r#"(
+            dims: {{"N": 4, "T": 256, "H": 12, "W": 64}},
+            params: {{
+                "x": (type: "bf16[N, T, H * W]", init: Normal(0, 1)), "w": (type: "bf16[H * W, 3 * H * W]", init: Normal(0, 1)),
+                "out": (type: "bf16[H * W, H * W]", init: Normal(0, 1)),
+            }},
+            nodes: {{
+                "z": "reshape(x @ w, shape=[N, T, 3, H, W])",
+                "q": "permute(reshape(slice(z, axis=2, start=0, stop=1), shape=[N, T, H, W]), axes=[0, 2, 1, 3])",
+                "k": "permute(reshape(slice(z, axis=2, start=1, stop=2), shape=[N, T, H, W]), axes=[0, 2, 1, 3])",
+                "v": "permute(reshape(slice(z, axis=2, start=2, stop=3), shape=[N, T, H, W]), axes=[0, 2, 1, 3])",
+                "at": "arange(stop=256)",
+                "seen": "reshape(at, shape=[1, 1, 1, T]) <= reshape(at, shape=[1, 1, T, 1])",
+                "s": "{scores} / 8.0",
+                "p": "{weights}",
+                "y": "reshape(permute(p @ v, axes=[0, 2, 1, 3]), shape=[N, T, H * W]) @ out",
+                "loss": "mean(square(cast(y, dtype=f32)))",
+            }},
+            stages: {{
+                "forward": Run(outputs: ["y"]),
+                "gradient": Run(outputs: ["d.w", "d.out"], loss: "loss"),
+            }},
+        )"#
+    );
+    let (pipeline, registry) = parse("spelled.ron", text);
+    let found = pipeline.stages.iter().find(|found| &*found.name == stage).unwrap();
+    let graph = stage::running(&pipeline, found.get::<RunStage>().unwrap(), &registry).unwrap();
+    let compiled = compile(&graph, &registry, &Options { device: DeviceModel::H200, ..Options::default() });
+    compiled.plan.launches.iter().map(|launch| compiled.plan.kernels[launch.kernel].kind()).collect()
+}
+
+/// One kernel forward and one backward, which read the heads where they lie. The one map forward moves the result's heads.
+#[test]
+fn attention_that_is_spelled_out_in_halves_is_one_kernel() {
+    let wide = "matmul(q, transpose(k), wide=true)";
+    let rounded = "softmax(where(seen, s, -1e9), axis=-1)";
+    for (scores, weights) in [
+        ("(q @ transpose(k))", rounded),
+        (wide, "cast(softmax(where(seen, s, -inf), axis=-1), dtype=bf16)"),
+        ("cast(q @ transpose(k), dtype=f32)", "cast(softmax(where(seen, s, -1e9), axis=-1), dtype=bf16)"),
+    ] {
+        assert_eq!(spelled_out("forward", scores, weights), ["matmul", "attention", "map", "matmul"]);
+        let gradient = spelled_out("gradient", scores, weights);
+        let count = |kind: &str| gradient.iter().filter(|known| **known == kind).count();
+        let counts = ["attention", "attention gradient", "matmul", "map"].map(count);
+        assert_eq!(counts, [1, 1, 5, 2], "{gradient:?}");
+    }
+}

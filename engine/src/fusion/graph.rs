@@ -39,6 +39,8 @@ pub struct FusionGraph<'g> {
     uneven_matrices: bool,
     /// Whether matmuls that are convolutions read uneven matrices.
     convolutions: bool,
+    /// Matmuls that read stacks of matrices where they lie; see [`super::stacks`].
+    stacks: &'g BTreeSet<NodeId>,
     /// Added to the numbers of nodes that check.
     pub first_site: NodeId,
     /// By node: whether its result is stored unless fusion removes it. Inputs are neither materialized nor recomputed.
@@ -59,6 +61,11 @@ impl<'g> FusionGraph<'g> {
     /// Divides the nodes of a simplified primitive graph. Without fusion, every node that computes something is
     /// materialized. Recomputed nodes are materialized until no node reads too many tensors for one kernel.
     pub fn new(graph: &'g Graph, settings: &Settings) -> FusionGraph<'g> {
+        FusionGraph::reading(graph, settings, const { &BTreeSet::new() })
+    }
+
+    /// As [`FusionGraph::new`], but some matmuls read stacks of matrices where they lie.
+    pub fn reading(graph: &'g Graph, settings: &Settings, stacks: &'g BTreeSet<NodeId>) -> FusionGraph<'g> {
         let n_nodes = graph.nodes.len();
         let cost = settings.cost_model();
         let mut divided = FusionGraph {
@@ -66,6 +73,7 @@ impl<'g> FusionGraph<'g> {
             cost,
             uneven_matrices: settings.device.kernels.uneven_matrices,
             convolutions: settings.device.kernels.convolutions,
+            stacks,
             first_site: settings.first_site,
             materialized: recomputed_ops(graph, settings.fuse, &cost).iter().map(Option::is_none).collect(),
             edges: vec![vec![]; n_nodes],
@@ -153,12 +161,16 @@ impl<'g> FusionGraph<'g> {
         for id in 0..self.ir.nodes.len() {
             let node = &self.ir.nodes[id];
             if let NodeOp::Contract(_) = node.op {
-                node.inputs.iter().for_each(|&input| self.materialize_source(input));
+                let copied = (0..2).filter(|&side| !self.is_read_stack(id, side));
+                let copied: Vec<Value> = copied.map(|side| node.inputs[side]).collect();
+                copied.into_iter().for_each(|input| self.materialize_source(input));
             }
             for (operand, &input) in node.inputs.iter().enumerate() {
                 let fits = match &node.op {
                     NodeOp::Contract(_) => {
-                        self.strided(input).is_some() || self.uneven(id, operand).is_some()
+                        self.strided(input).is_some()
+                            || self.uneven(id, operand).is_some()
+                            || self.is_read_stack(id, operand)
                     }
                     NodeOp::Gather { .. } if operand == 0 => self.strided(input).is_some(),
                     // A kernel that writes state has no assertions.
@@ -186,7 +198,7 @@ impl<'g> FusionGraph<'g> {
         let matmuls = (0..self.ir.nodes.len()).filter(|&id| self.is_matmul(id));
         let operands = matmuls.flat_map(|id| [0, 1].map(|side| (id, side, self.ir.nodes[id].inputs[side])));
         let is_lost = |&(id, side, input): &(NodeId, usize, Value)| {
-            self.strided(input).is_none() && self.uneven(id, side).is_none()
+            self.strided(input).is_none() && self.uneven(id, side).is_none() && !self.is_read_stack(id, side)
         };
         let lost: Vec<NodeId> = operands.filter(is_lost).map(|(_, _, input)| input.node).collect();
         lost.iter().for_each(|&node| self.materialized[node] = true);
@@ -291,6 +303,16 @@ impl<'g> FusionGraph<'g> {
         let dtype = self.ir.ty(self.ir.nodes[node].inputs[side]).dtype;
         let is_read = self.uneven_matrices && side == 1 && dtype.is_float() && dtype.accumulator() == dtype;
         (is_read || self.is_convolution(node)).then(|| self.matrix(node, side)).flatten()
+    }
+
+    /// Whether an operand of a matmul is a stack of matrices that it reads where they lie, without one stride from matrix to
+    /// matrix.
+    pub fn is_read_stack(&self, node: NodeId, side: usize) -> bool {
+        let is_stack = || {
+            let axes = self.matrix(node, side).map(|(_, _, axes)| axes);
+            axes.is_some_and(|axes| axes.rows.len() == 1 && axes.columns.len() == 1)
+        };
+        self.stacks.contains(&node) && self.strided(self.ir.nodes[node].inputs[side]).is_none() && is_stack()
     }
 
     /// Whether the device has a library that computes a matmul as a convolution.

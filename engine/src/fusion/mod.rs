@@ -30,6 +30,7 @@ mod share_copies;
 mod softmax_gradients;
 mod split_columns;
 mod split_scans;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -52,7 +53,8 @@ pub use split_columns::split_columns;
 pub use split_scans::split_scans;
 pub use verify::verify;
 
-use crate::ir::Graph;
+use crate::ir::{Graph, NodeId};
+use std::collections::BTreeSet;
 
 /// Kernels in dependency order, and the edges between them.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +73,25 @@ pub fn fuse(graph: &Graph, fuse: bool) -> Fused {
 
 /// Fuses the nodes of a simplified primitive graph into kernels, as far as the settings allow.
 pub fn fuse_with(graph: &Graph, settings: &Settings) -> Fused {
-    let graph = graph::FusionGraph::new(graph, settings);
+    let mut stacks = stacks::readable(graph, settings);
+    loop {
+        match fuse_reading(graph, settings, &stacks) {
+            Ok(fused) => return fused,
+            Err(copied) => stacks.retain(|node| !copied.contains(node)),
+        }
+    }
+}
+
+/// Fuses while some matmuls read stacks of matrices where they lie.
+///
+/// # Errors
+/// The matmuls that read stacks and are no attention.
+fn fuse_reading(
+    graph: &Graph,
+    settings: &Settings,
+    stacks: &BTreeSet<NodeId>,
+) -> Result<Fused, BTreeSet<NodeId>> {
+    let graph = graph::FusionGraph::reading(graph, settings, stacks);
     let passes: Vec<_> =
         PASSES.iter().filter(|pass| settings.runs(pass.name()) && pass.pays_on(settings)).collect();
     let mut groups = groups::FusionGroups::new(&graph, settings);
@@ -80,8 +100,12 @@ pub fn fuse_with(graph: &Graph, settings: &Settings) -> Fused {
             pass.grow(&mut groups);
         }
     }
+    let copied = stacks::unread(&groups, stacks);
+    if !copied.is_empty() {
+        return Err(copied);
+    }
     let kernels = build::kernels(&groups);
     let join = |kernels, pass: &&&dyn FusionPass| pass.join_kernels(&graph, settings, kernels);
     let kernels = build::sequence::finish(&graph, passes.iter().fold(kernels, join));
-    Fused { not_fused: explain::not_fused(&groups, &kernels), kernels }
+    Ok(Fused { not_fused: explain::not_fused(&groups, &kernels), kernels })
 }

@@ -65,12 +65,28 @@ fn find(graph: &FusionGraph, node: NodeId) -> Option<Found> {
         if domain != (Domain { outer: batch * m, row: n, inner: 1 }) {
             return None;
         }
-        let results = graph.users[weights].iter().copied().filter(|&user| user < node);
+        // Halves weigh by rounded weights.
+        let rounded = graph.users[weights].iter().copied().filter(|&user| is_rounding(graph, user));
+        let weighing: Vec<NodeId> = rounded.chain([weights]).collect();
+        let users = weighing
+            .iter()
+            .flat_map(|&weights| graph.users[weights].iter().map(move |&user| (weights, user)));
+        let results = users.filter(|&(_, user)| user < node);
         // The sum over results must be the shorter one: the identity holds in both directions.
         let is_shorter = |user: NodeId| graph.numel(user) < n_points;
-        let mut results = results.filter(|&user| is_shorter(user) && is_result(graph, user, weights, slope));
-        Some(Found { result: results.next()?, slope })
+        let mut results =
+            results.filter(|&(weights, user)| is_shorter(user) && is_result(graph, user, weights, slope));
+        Some(Found { result: results.next()?.1, slope })
     })
+}
+
+/// Whether a node rounds floats to a smaller type.
+fn is_rounding(graph: &FusionGraph, node: NodeId) -> bool {
+    let from = graph.ir.nodes[node].inputs.first().map(|&input| graph.ir.ty(input).dtype);
+    match graph.op(node) {
+        NodeOp::Scalar(Scalar::Cast(to)) => from.is_some_and(|from| to.widens_to(from)),
+        _ => false,
+    }
 }
 
 /// Whether a matmul weighs by `weights` the values whose products with a gradient of its result are `slope`.
@@ -142,10 +158,16 @@ impl Rewrite<'_> {
     fn sum_of_result(&mut self, id: NodeId, found: &Found) -> NodeId {
         let slope = self.value(self.old.nodes[found.slope].inputs[0]);
         let result = Value::of(self.map[found.result]);
-        let ty = self.new.ty(result).clone();
+        let dtype = self.old.ty(Value::of(id)).dtype;
+        let ty = self.new.ty(result).with_dtype(dtype);
+        let factors = [("slope", slope), ("result", result)].map(|(name, factor)| {
+            let is_wide = self.new.ty(factor).dtype == dtype;
+            let cast = NodeOp::Scalar(Scalar::Cast(dtype));
+            if is_wide { factor } else { self.beside(id, name, cast, vec![factor], ty.clone()) }
+        });
         let last = ty.rank() - 1;
         let product = NodeOp::Scalar(Scalar::Binary(Binary::Mul));
-        let product = self.beside(id, "products", product, vec![slope, result], ty.clone());
+        let product = self.beside(id, "products", product, factors.to_vec(), ty.clone());
         let rows = Type { shape: ty.shape[..last].to_vec(), ..ty };
         let sum = NodeOp::Reduce { monoid: Monoid::Sum, axes: vec![last] };
         let sum = self.beside(id, "sums", sum, vec![product], rows);

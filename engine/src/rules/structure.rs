@@ -308,7 +308,8 @@ fn balanced_divisor(n: usize) -> Option<usize> {
     (32..=n.isqrt()).rev().find(|&parts| n.is_multiple_of(parts))
 }
 
-/// Several axes of one role are joined into one.
+/// Several axes of one role are joined into one. The axis along memory stays last, so that an operand that must be copied is
+/// copied row by row, and equal operands of several contractions have one copy.
 pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Contract(spec) = op else { return None };
     let (lhs_free, rhs_free) = (spec.lhs_free(r.ty(inputs[0]).rank()), spec.rhs_free(r.ty(inputs[1]).rank()));
@@ -318,25 +319,51 @@ pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &
     }
     let left = |pairs: &[(usize, usize)]| pairs.iter().map(|pair| pair.0).collect::<Vec<_>>();
     let right = |pairs: &[(usize, usize)]| pairs.iter().map(|pair| pair.1).collect::<Vec<_>>();
-    let lhs = grouped(r, inputs[0], &left(&spec.batch), &lhs_free, &left(&spec.contracted));
-    let rhs = grouped(r, inputs[1], &right(&spec.batch), &right(&spec.contracted), &rhs_free);
+    let (lhs, at_left) = grouped(r, inputs[0], &left(&spec.batch), &lhs_free, &left(&spec.contracted));
+    let (rhs, at_right) = grouped(r, inputs[1], &right(&spec.batch), &rhs_free, &right(&spec.contracted));
     let first = !spec.batch.is_empty() as usize;
     let batch = if first == 1 { vec![(0, 0)] } else { vec![] };
-    let canonical = Contract::new(batch, vec![(first + 1, first)]).with_precision(spec.precision);
+    let canonical =
+        Contract::new(batch, vec![(first + at_left, first + at_right)]).with_precision(spec.precision);
     let shape = canonical.shape(r.ty(lhs), r.ty(rhs));
     let product = r.make(NodeOp::Contract(canonical), vec![lhs, rhs], Type { dtype: ty.dtype, shape });
     Some(r.make(NodeOp::View(View::Reshape), vec![product], ty.clone()))
 }
 
-/// `x` with its axes in three groups, each joined into one axis. There is no batch axis if the first group is empty.
-fn grouped(r: &mut Rewriter, x: Value, batch: &[usize], rows: &[usize], cols: &[usize]) -> Value {
+/// `x` with its axes in three groups, each joined into one axis, and the place of the contracted axis behind the batch axis.
+/// There is no batch axis if the first group is empty.
+fn grouped(
+    r: &mut Rewriter,
+    x: Value,
+    batch: &[usize],
+    free: &[usize],
+    contracted: &[usize],
+) -> (Value, usize) {
     let extents = r.ty(x).extents();
+    let is_free_last = along_memory(r, x).is_some_and(|axis| free.contains(&axis));
+    let (rows, cols) = if is_free_last { (contracted, free) } else { (free, contracted) };
     let joined = |axes: &[usize]| axes.iter().map(|&axis| extents[axis]).product::<usize>();
     let mut shape = if batch.is_empty() { vec![] } else { vec![joined(batch)] };
     shape.extend([joined(rows), joined(cols)]);
     let x = permuted(r, x, [batch, rows, cols].concat());
     let ty = Type::new(r.ty(x).dtype, &shape);
-    r.make(NodeOp::View(View::Reshape), vec![x], ty)
+    (r.make(NodeOp::View(View::Reshape), vec![x], ty), !is_free_last as usize)
+}
+
+/// The axis of a value, or of its permutation, whose elements are neighbours in the value that is permuted. None for windows,
+/// whose elements are neighbours along two axes.
+fn along_memory(r: &Rewriter, x: Value) -> Option<usize> {
+    let extents = r.ty(x).extents();
+    if is_of_windows(r, x) {
+        return None;
+    }
+    let last = |axes: &mut dyn Iterator<Item = (usize, usize)>| {
+        axes.filter(|&(axis, _)| extents[axis] > 1).max_by_key(|&(_, base)| base).map(|(axis, _)| axis)
+    };
+    match &r.graph.nodes[x.node].op {
+        NodeOp::View(View::Permute { perm }) => last(&mut perm.iter().copied().enumerate()),
+        _ => last(&mut (0..extents.len()).map(|axis| (axis, axis))),
+    }
 }
 
 fn permuted(r: &mut Rewriter, x: Value, perm: Vec<usize>) -> Value {
@@ -344,4 +371,15 @@ fn permuted(r: &mut Rewriter, x: Value, perm: Vec<usize>) -> Value {
     let shape = perm.iter().map(|&axis| ty.shape[axis].clone()).collect();
     let ty = Type { dtype: ty.dtype, shape };
     r.make(NodeOp::View(View::Permute { perm }), vec![x], ty)
+}
+
+/// Whether a value moves the elements of overlapping windows.
+fn is_of_windows(r: &Rewriter, mut value: Value) -> bool {
+    while let NodeOp::View(view) = r.op(value) {
+        if matches!(view, View::Window { .. }) {
+            return true;
+        }
+        value = r.operands(value)[0];
+    }
+    false
 }

@@ -171,6 +171,6 @@ fn structure_rules() -> Vec<Rule> {
             (".sum(l, axes=[0])", ".sum(.sum(.reshape(l), axes=[1]), axes=[0])")),
         needed("contract-canonical", structure::contract_canonical,
             (".contract(t, t, batch=[], contracted=[[0, 0], [1, 1]])",
-             ".contract(.reshape(.permute(t, perm=[2, 0, 1])), .reshape(t), batch=[], contracted=[[1, 0]])")),
+             ".contract(.reshape(t), .reshape(t), batch=[], contracted=[[0, 0]])")),
     ]
 }

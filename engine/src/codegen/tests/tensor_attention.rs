@@ -310,6 +310,49 @@ fn shared_heads_on_tensor_cores() {
     flat.compare(&all[0], &buffers, &[gated.collect(), logarithms]);
 }
 
+/// The heads of two sequences lie side by side in the rows of one matrix, as one matmul makes them. No copy is made.
+#[test]
+fn heads_of_sequences_on_tensor_cores() {
+    const N: usize = 2;
+    const T: usize = 70;
+    const HEADS: usize = 3;
+    const K: usize = 64;
+    let flat = Attention { shape: [N * HEADS, T, T, K, K], dtype: DType::BF16 };
+    let inputs = flat.inputs();
+    let in_rows =
+        |n: usize, t: usize, part: usize, h: usize, k: usize| inputs[part][((n * HEADS + h) * T + t) * K + k];
+    let rows = (0..N).flat_map(|n| (0..T).map(move |t| (n, t)));
+    let columns = (0..3).flat_map(|part| (0..HEADS).flat_map(move |h| (0..K).map(move |k| (part, h, k))));
+    let columns: Vec<_> = columns.collect();
+    let all = rows.flat_map(|(n, t)| columns.iter().map(move |&(part, h, k)| in_rows(n, t, part, h, k)));
+    let bytes = dtype_bytes(DType::BF16, &all.collect::<Vec<f32>>());
+    let expected = flat.expected(&inputs, |place, x| match is_seen(place, 0, 1000) {
+        true => 0.125 * x,
+        false => f64::NEG_INFINITY,
+    });
+    for &device in &DEVICES {
+        let all = kernels(device, |b| {
+            let z = input(b, "z", DType::BF16, &[N, T, 3, HEADS, K]);
+            let heads = [0, 1, 2].map(|part| {
+                let own = b.slice(z, &[0, 0, part, 0, 0], &[N, T, 1, HEADS, K], &[1; 5]);
+                let own = b.reshape(own, &[N, T, HEADS, K]);
+                let own = b.permute(own, &[0, 2, 1, 3]);
+                b.reshape(own, &[N * HEADS, T, K])
+            });
+            let y = attend(b, heads, |b, x| {
+                let x = b.scale(x, 0.125);
+                banded(b, x, 0, 1000)
+            });
+            b.graph.outputs.push(("y".into(), y));
+        });
+        assert_eq!(kinds(&all), ["attention"]);
+        let launches = KernelSpec::launches(&all[0], device).unwrap();
+        let given = std::slice::from_ref(&bytes);
+        let Some(buffers) = on_host::run_launches(&all[0], &launches, given, 0) else { return };
+        flat.compare(&all[0], &buffers, &expected);
+    }
+}
+
 /// One tile of keys and one block of rows, with a causal mask.
 #[test]
 fn the_text_of_attention_on_tensor_cores() {

@@ -30,6 +30,8 @@ struct Gradient {
     band: Option<[i64; 2]>,
     /// The queries after which their numbers start again.
     period: usize,
+    /// The matrices that lie side by side in memory: `[matrices / heads, rows, heads, columns]`.
+    heads: usize,
 }
 
 /// The inputs by name: queries, keys, values, gradients of the result, logarithms of sums, and products of the result and its
@@ -39,10 +41,12 @@ type Inputs = [Vec<f32>; 6];
 impl Gradient {
     fn build(self, b: &mut Builder) {
         let Gradient { shape: [batch, m, n, k, width], dtype, .. } = self;
-        let q = input(b, "q", dtype, &[batch, m, k]);
-        let keys = input(b, "k", dtype, &[batch, n, k]);
-        let v = input(b, "v", dtype, &[batch, n, width]);
-        let dy = input(b, "dy", dtype, &[batch, m, width]);
+        let all = [("q", m, k), ("k", n, k), ("v", n, width), ("dy", m, width)];
+        let [q, keys, v, dy] = all.map(|(name, rows, columns)| {
+            let of_rows = input(b, name, dtype, &[batch / self.heads, rows, self.heads, columns]);
+            let of_heads = b.permute(of_rows, &[0, 2, 1, 3]);
+            b.reshape(of_heads, &[batch, rows, columns])
+        });
         let [lse, delta] = ["lse", "delta"].map(|name| input(b, name, DType::F32, &[batch, m]));
         let products = b.contract_wide(q, keys, by(2, 2));
         let scaled = b.scale(products, SCALE);
@@ -126,6 +130,20 @@ impl Gradient {
         [dq, dk, dv]
     }
 
+    /// Numbers of matrices, as they lie in memory.
+    fn by_row(self, numbers: &[f32]) -> Vec<f32> {
+        let [batch, m, n, k, width] = self.shape;
+        let (heads, of_matrix) = (self.heads, numbers.len() / batch);
+        let rows = if of_matrix == m * k || of_matrix == m * width { m } else { n };
+        let columns = of_matrix / rows;
+        let place = |at: usize| {
+            let (column, head, row) = (at % columns, at / columns % heads, at / (columns * heads) % rows);
+            let matrix = at / (columns * heads * rows) * heads + head;
+            (matrix * rows + row) * columns + column
+        };
+        (0..numbers.len()).map(|at| numbers[place(at)]).collect()
+    }
+
     /// Compares the results of the texts for both kinds of tensor cores with sums in `f64`.
     fn check(self) {
         [DeviceModel::H200, DeviceModel::A100].into_iter().for_each(|model| self.check_on(few(model)));
@@ -137,7 +155,7 @@ impl Gradient {
         let kernel = kernels.remove(0);
         let inputs = self.inputs();
         let of_input = |(at, numbers): (usize, &Vec<f32>)| {
-            if at < 4 { dtype_bytes(self.dtype, numbers) } else { f32_bytes(numbers) }
+            if at < 4 { dtype_bytes(self.dtype, &self.by_row(numbers)) } else { f32_bytes(numbers) }
         };
         let bytes: Vec<Vec<u8>> = inputs.iter().enumerate().map(of_input).collect();
         // The operands of the two products, then those of the points.
@@ -176,19 +194,26 @@ impl Gradient {
 fn causal_gradients_on_tensor_cores() {
     for (shape, dtype) in [([2, 192, 200, 64, 64], DType::BF16), ([1, 256, 256, 128, 128], DType::F16)] {
         let after = (shape[2] - shape[1]) as i64;
-        Gradient { shape, dtype, band: Some([after, 10_000]), period: shape[1] }.check();
+        Gradient { shape, dtype, band: Some([after, 10_000]), period: shape[1], heads: 1 }.check();
     }
 }
 
 /// Each query sees a window of keys; two heads share their keys.
 #[test]
 fn gradients_of_windows_on_tensor_cores() {
-    Gradient { shape: [1, 256, 256, 64, 128], dtype: DType::BF16, band: Some([0, 40]), period: 128 }.check();
+    Gradient {
+        shape: [1, 256, 256, 64, 128],
+        dtype: DType::BF16,
+        band: Some([0, 40]),
+        period: 128,
+        heads: 1,
+    }
+    .check();
 }
 
 #[test]
 fn gradients_without_a_mask_on_tensor_cores() {
-    Gradient { shape: [1, 64, 384, 128, 64], dtype: DType::BF16, band: None, period: 64 }.check();
+    Gradient { shape: [1, 64, 384, 128, 64], dtype: DType::BF16, band: None, period: 64, heads: 1 }.check();
 }
 
 /// Heads that do not fill the lines of shared memory.
@@ -196,7 +221,8 @@ fn gradients_without_a_mask_on_tensor_cores() {
 fn gradients_of_short_heads_on_tensor_cores() {
     for shape in [[1, 128, 136, 96, 96], [1, 128, 200, 32, 40], [1, 64, 384, 80, 8]] {
         let after = (shape[2] - shape[1]) as i64;
-        Gradient { shape, dtype: DType::BF16, band: Some([after, 10_000]), period: shape[1] }.check();
+        Gradient { shape, dtype: DType::BF16, band: Some([after, 10_000]), period: shape[1], heads: 1 }
+            .check();
     }
 }
 
@@ -205,17 +231,26 @@ fn gradients_of_short_heads_on_tensor_cores() {
 fn gradients_of_ragged_queries_on_tensor_cores() {
     let bands = [(None, [2, 197, 197, 64, 64]), (Some([100, 10_000]), [1, 100, 200, 64, 32])];
     for (band, shape) in bands {
-        Gradient { shape, dtype: DType::BF16, band, period: shape[1] }.check();
+        Gradient { shape, dtype: DType::BF16, band, period: shape[1], heads: 1 }.check();
     }
+}
+
+/// The heads of a sequence, which are read where they lie.
+#[test]
+fn gradients_of_heads_side_by_side_on_tensor_cores() {
+    let shape = [4, 128, 192, 64, 64];
+    Gradient { shape, dtype: DType::BF16, band: Some([64, 10_000]), period: 128, heads: 2 }.check();
 }
 
 /// What the kernel does not take stays matmuls: sums in a fixed order, heads that end within a tile, long heads, few blocks, and
 /// types without tensor cores.
 #[test]
 fn other_gradients_are_matmuls() {
-    let taken = Gradient { shape: [2, 256, 256, 64, 64], dtype: DType::BF16, band: None, period: 256 };
+    let taken =
+        Gradient { shape: [2, 256, 256, 64, 64], dtype: DType::BF16, band: None, period: 256, heads: 1 };
     assert_eq!(kinds(&taken.kernels(device(), false)), ["attention gradient"]);
-    let short = Gradient { shape: [2, 250, 256, 64, 64], band: Some([0, 1000]), period: 125, ..taken };
+    let short =
+        Gradient { shape: [2, 250, 256, 64, 64], band: Some([0, 1000]), period: 125, heads: 1, ..taken };
     let long = Gradient { shape: [2, 256, 256, 256, 256], ..taken };
     let single = Gradient { dtype: DType::F32, ..taken };
     let others = [
