@@ -13,6 +13,8 @@ mod documents;
 mod draws;
 #[path = "onnx/export.rs"]
 mod export;
+#[path = "onnx/known.rs"]
+mod known;
 #[path = "onnx/models.rs"]
 mod models;
 #[path = "onnx/node_tests.rs"]

@@ -1,34 +1,84 @@
 //! Ops on known values. They compute shapes; ops on data are left to the engine.
 
+use std::cmp::Reverse;
+
 use engine_core::ir::DType;
 
-use crate::known::{Known, MOST_ELEMENTS, Number};
+use crate::known::{Known, Number};
 use crate::node::{Attribute, Node};
+use crate::places::{
+    axis_of, broadcast, concat, count, expanded, gather, gather_nd, picked, reshaped, slice, split, squeezed,
+    tiled, to_dims, transposed, unsqueezed, with_dims,
+};
 use crate::tensor::dtype_from;
 
-/// The value of a node whose operands are known; nothing if it is not an op on shapes, or depends on open extents.
-pub(crate) fn fold(node: &Node, inputs: &[Option<&Known>]) -> Option<Known> {
-    if !node.domain.is_empty() {
+/// The results of a node whose operands are known; nothing if it is not an op on shapes, or depends on open extents.
+pub(crate) fn fold(node: &Node, inputs: &[Option<&Known>]) -> Option<Vec<Known>> {
+    let is_open = |(name, known): (&String, &Option<&Known>)| !name.is_empty() && known.is_none();
+    if !node.domain.is_empty() || node.inputs.iter().zip(inputs).any(is_open) {
         return None;
     }
+    let second = inputs.get(1).copied().flatten();
+    let results = match node.op.as_str() {
+        "Split" => split(node, (*inputs.first()?)?, second)?,
+        "TopK" => outermost_first(node, (*inputs.first()?)?, second)?,
+        _ => vec![computed(node, inputs)?],
+    };
+    results.into_iter().map(|Known { dtype, dims, elements }| Known::new(dtype, dims, elements)).collect()
+}
+
+/// The one result of a node, with numbers that are not yet brought to the element type.
+fn computed(node: &Node, inputs: &[Option<&Known>]) -> Option<Known> {
     let given = |at: usize| inputs.get(at).copied().flatten();
     let x = given(0)?;
     let axes = || given(1).and_then(Known::ints).or_else(|| node.ints("axes").map(<[i64]>::to_vec));
     match node.op.as_str() {
         "Identity" => Some(x.clone()),
+        "Cast" => Some(Known { dtype: dtype_from(node.int("to", 0))?, ..x.clone() }),
+        "Where" => select(x, given(1)?, given(2)?),
+        "Concat" => concat(inputs, node.int("axis", 0)),
+        "Gather" => gather(x, given(1)?, node.int("axis", 0)),
+        "GatherND" => gather_nd(node, x, given(1)?),
+        "Slice" => slice(node, inputs),
+        "Transpose" => transposed(node, x),
+        "Unsqueeze" => unsqueezed(x, &axes()?),
+        "Squeeze" => squeezed(x, axes()),
+        "Reshape" => reshaped(x, given(1)?),
+        "Flatten" if x.dims.len() == 1 && node.int("axis", 1) == 0 => with_dims(x, vec![1, x.elements.len()]),
+        "Expand" => expanded(x, given(1)?),
+        "Tile" => tiled(x, given(1)?),
+        "Range" => range(x, given(1)?, given(2)?),
+        "ReduceProd" | "ReduceSum" | "ReduceMax" | "ReduceMin" => reduce(node, x, axes()),
+        "CumSum" => running_sum(node, x, given(1)?),
+        "Size" => Some(Known {
+            dtype: DType::I64,
+            dims: vec![],
+            elements: vec![Number::Int(x.elements.len() as i64)],
+        }),
+        "ConstantOfShape" => filled(node, x),
+        _ => elementwise(node, x, inputs),
+    }
+}
+
+/// An op on each element by itself.
+fn elementwise(node: &Node, x: &Known, inputs: &[Option<&Known>]) -> Option<Known> {
+    let given = |at: usize| inputs.get(at).copied().flatten();
+    match node.op.as_str() {
         "Add" => zip(x, given(1)?, x.dtype, Number::plus),
         "Sub" => zip(x, given(1)?, x.dtype, Number::minus),
         "Mul" => zip(x, given(1)?, x.dtype, Number::times),
         "Div" => zip(x, given(1)?, x.dtype, Number::over),
         "Mod" => zip(x, given(1)?, x.dtype, |a, b| modulo(node.int("fmod", 0) != 0, a, b)),
+        "Pow" => zip(x, given(1)?, x.dtype, power),
         "Equal" => zip(x, given(1)?, DType::Bool, |a, b| a.equals(b).map(Number::Bool)),
         "Less" => zip(x, given(1)?, DType::Bool, |a, b| a.below(b).map(Number::Bool)),
         "Greater" => zip(x, given(1)?, DType::Bool, |a, b| b.below(a).map(Number::Bool)),
-        "LessOrEqual" => zip(x, given(1)?, DType::Bool, |a, b| b.below(a).map(|is| Number::Bool(!is))),
-        "GreaterOrEqual" => zip(x, given(1)?, DType::Bool, |a, b| a.below(b).map(|is| Number::Bool(!is))),
+        "LessOrEqual" => zip(x, given(1)?, DType::Bool, |a, b| at_most(a, b).map(Number::Bool)),
+        "GreaterOrEqual" => zip(x, given(1)?, DType::Bool, |a, b| at_most(b, a).map(Number::Bool)),
         "And" => zip(x, given(1)?, DType::Bool, |a, b| Some(Number::Bool(a.int()? != 0 && b.int()? != 0))),
         "Or" => zip(x, given(1)?, DType::Bool, |a, b| Some(Number::Bool(a.int()? != 0 || b.int()? != 0))),
         "Min" | "Max" => extreme(node.op == "Max", inputs),
+        "Clip" => clipped(node, x, [given(1), given(2)]),
         "Not" => map(x, x.dtype, |a| Some(Number::Bool(a.int()? == 0))),
         "Neg" => map(x, x.dtype, |a| match a {
             Number::Float(value) => Some(Number::Float(-value)),
@@ -38,30 +88,45 @@ pub(crate) fn fold(node: &Node, inputs: &[Option<&Known>]) -> Option<Known> {
             Number::Float(value) => Some(Number::Float(value.max(0.0))),
             other => Some(Number::Int(other.int()?.max(0))),
         }),
+        "Abs" => map(x, x.dtype, |a| match a {
+            Number::Float(value) => Some(Number::Float(value.abs())),
+            other => Some(Number::Int(other.int()?.checked_abs()?)),
+        }),
+        "Sign" => map(x, x.dtype, |a| match a {
+            Number::Float(value) if *value == 0.0 => Some(a.clone()),
+            Number::Float(value) => Some(Number::Float(value.signum())),
+            other => Some(Number::Int(other.int()?.signum())),
+        }),
+        "Exp" => map(x, x.dtype, |a| real(a, f64::exp)),
+        "Log" => map(x, x.dtype, |a| real(a, f64::ln)),
+        "Round" => map(x, x.dtype, |a| real(a, f64::round_ties_even)),
         "Sqrt" => map(x, x.dtype, |a| real(a, f64::sqrt)),
         "Floor" => map(x, x.dtype, |a| real(a, f64::floor)),
         "Ceil" => map(x, x.dtype, |a| real(a, f64::ceil)),
         "Reciprocal" => map(x, x.dtype, |a| real(a, f64::recip)),
-        "Cast" => cast(x, dtype_from(node.int("to", 0))?),
-        "Where" => select(x, given(1)?, given(2)?),
-        "Concat" => concat(inputs, node.int("axis", 0)),
-        "Gather" => gather(x, given(1)?, node.int("axis", 0)),
-        "Slice" => slice(node, inputs),
-        "Unsqueeze" => unsqueezed(x, &axes()?),
-        "Squeeze" => squeezed(x, axes()),
-        "Reshape" => reshaped(x, given(1)?),
-        "Flatten" if x.dims.len() == 1 && node.int("axis", 1) == 0 => with_dims(x, vec![1, x.elements.len()]),
-        "Expand" => expanded(x, given(1)?),
-        "Range" => range(x, given(1)?, given(2)?),
-        "ReduceProd" | "ReduceSum" | "ReduceMax" | "ReduceMin" => reduce(node, x, axes()),
-        "Size" => Some(Known {
-            dtype: DType::I64,
-            dims: vec![],
-            elements: vec![Number::Int(x.elements.len() as i64)],
-        }),
-        "ConstantOfShape" => filled(node, x),
         _ => None,
     }
+}
+
+/// A power of the numbers. That of integers stays one.
+fn power(base: &Number, exponent: &Number) -> Option<Number> {
+    match (base, exponent) {
+        (Number::Int(a), Number::Int(b)) => a.checked_pow(u32::try_from(*b).ok()?).map(Number::Int),
+        _ => Some(Number::Float(base.float()?.powf(exponent.float()?))),
+    }
+}
+
+/// `Clip(x, min, max)`; up to opset 10, attributes are the bounds.
+fn clipped(node: &Node, x: &Known, [low, high]: [Option<&Known>; 2]) -> Option<Known> {
+    let is_number = |bound: &Known| bound.dims.len() <= x.dims.len() && bound.single().is_some();
+    if !node.attributes.is_empty() || ![low, high].into_iter().flatten().all(is_number) {
+        return None;
+    }
+    let limited = |x: Known, bound: Option<&Known>, is_max: bool| match bound {
+        Some(bound) => zip(&x, bound, x.dtype, |a, b| outermost(is_max, a, b)),
+        None => Some(x),
+    };
+    limited(limited(x.clone(), low, true)?, high, false)
 }
 
 fn real(number: &Number, function: fn(f64) -> f64) -> Option<Number> {
@@ -103,52 +168,33 @@ fn zip(
     Some(Known { dtype, dims, elements })
 }
 
-fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
-    let rank = a.len().max(b.len());
-    let extent =
-        |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map_or(1, |axis| dims[axis]);
-    let joined = (0..rank).map(|axis| match (extent(a, axis), extent(b, axis)) {
-        (1, n) | (n, 1) => Some(n),
-        (n, m) => (n == m).then_some(n),
-    });
-    joined.collect()
-}
-
-/// A value repeated to these extents, which it broadcasts to.
-fn to_dims(x: &Known, dims: &[usize]) -> Option<Known> {
-    let n = count(dims)?;
-    let skipped = dims.len().checked_sub(x.dims.len())?;
-    let place = |flat: usize| {
-        let (mut rest, mut stride, mut at) = (flat, 1, 0);
-        for axis in (0..dims.len()).rev() {
-            let position = rest % dims[axis];
-            rest /= dims[axis];
-            if axis >= skipped {
-                let own = x.dims[axis - skipped];
-                at += if own == 1 { 0 } else { position * stride };
-                stride *= own;
-            }
-        }
-        x.elements.get(at).cloned()
-    };
-    Some(Known { dtype: x.dtype, dims: dims.to_vec(), elements: (0..n).map(place).collect::<Option<_>>()? })
-}
-
-/// The number of elements, if it is small.
-fn count(dims: &[usize]) -> Option<usize> {
-    dims.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent)).filter(|&n| n <= MOST_ELEMENTS)
-}
-
-fn with_dims(x: &Known, dims: Vec<usize>) -> Option<Known> {
-    (count(&dims)? == x.elements.len()).then(|| Known { dims, ..x.clone() })
-}
-
 fn extreme(is_max: bool, inputs: &[Option<&Known>]) -> Option<Known> {
     let known = inputs.iter().copied().collect::<Option<Vec<_>>>()?;
     let first = (*known.first()?).clone();
-    known[1..].iter().try_fold(first, |found, next| {
-        zip(&found, next, found.dtype, |a, b| Some(if a.below(b)? == is_max { b.clone() } else { a.clone() }))
-    })
+    known[1..]
+        .iter()
+        .try_fold(first, |found, next| zip(&found, next, found.dtype, |a, b| outermost(is_max, a, b)))
+}
+
+/// The larger or the smaller of two numbers, if that is certain. NaN wins.
+fn outermost(is_max: bool, a: &Number, b: &Number) -> Option<Number> {
+    let is_nan = |x: &Number| matches!(x, Number::Float(x) if x.is_nan());
+    let is_second = match (is_nan(a), is_nan(b)) {
+        (false, false) => {
+            let rises = a.below(b).map(|is| is == is_max);
+            rises.or_else(|| b.below(a).map(|is| is != is_max))?
+        }
+        (_, is_second) => is_second,
+    };
+    Some(if is_second { b.clone() } else { a.clone() })
+}
+
+/// `a <= b`, if it is certain. Nothing compares with NaN.
+fn at_most(a: &Number, b: &Number) -> Option<bool> {
+    match (a, b) {
+        (Number::Float(a), Number::Float(b)) => Some(a <= b),
+        _ => b.below(a).map(|is| !is),
+    }
 }
 
 fn select(condition: &Known, a: &Known, b: &Known) -> Option<Known> {
@@ -160,130 +206,19 @@ fn select(condition: &Known, a: &Known, b: &Known) -> Option<Known> {
     Some(Known { dtype: a.dtype, dims, elements: chosen.collect::<Option<_>>()? })
 }
 
-fn cast(x: &Known, dtype: DType) -> Option<Known> {
-    map(x, dtype, |number| match number {
-        Number::Dim(_) if dtype.is_int() => Some(number.clone()),
-        Number::Dim(_) => None,
-        _ if dtype.is_float() => number.float().map(Number::Float),
-        _ if dtype == DType::Bool => Some(Number::Bool(number.float()? != 0.0)),
-        Number::Float(value) => Some(Number::Int(*value as i64)),
-        other => Some(Number::Int(other.int()?)),
-    })
-}
-
-/// The axis counted from the front.
-fn axis_of(axis: i64, rank: usize) -> Option<usize> {
-    let axis = if axis < 0 { axis.checked_add(rank as i64)? } else { axis };
-    usize::try_from(axis).ok().filter(|&axis| axis < rank)
-}
-
-/// Positions along an axis of a value, in this order.
-fn picked(x: &Known, axis: usize, positions: &[usize]) -> Option<Known> {
-    let inner: usize = x.dims[axis + 1..].iter().product();
-    let outer: usize = x.dims[..axis].iter().product();
-    let mut dims = x.dims.clone();
-    dims[axis] = positions.len();
-    count(&dims)?;
-    let row = |outer: usize, position: usize| {
-        let start = (outer * x.dims[axis] + position) * inner;
-        x.elements.get(start..start + inner)
-    };
-    let rows = (0..outer).flat_map(|outer| positions.iter().map(move |&position| (outer, position)));
-    let rows = rows.map(|(outer, position)| row(outer, position)).collect::<Option<Vec<_>>>()?;
-    Some(Known { dtype: x.dtype, dims, elements: rows.concat() })
-}
-
-fn concat(inputs: &[Option<&Known>], axis: i64) -> Option<Known> {
-    let parts = inputs.iter().copied().collect::<Option<Vec<_>>>()?;
-    let first = parts.first()?;
-    let axis = axis_of(axis, first.dims.len())?;
-    let fits = |part: &&Known| {
-        part.dims.len() == first.dims.len()
-            && part.dims[..axis] == first.dims[..axis]
-            && part.dims[axis + 1..] == first.dims[axis + 1..]
-    };
-    if !parts.iter().all(fits) {
-        return None;
+/// `TopK(x, k)` of a vector of whole numbers: its largest or smallest elements in order, and their places.
+fn outermost_first(node: &Node, x: &Known, k: Option<&Known>) -> Option<Vec<Known>> {
+    let keys = x.ints()?;
+    let k = k.map_or(Some(node.int("k", -1)), |k| k.single()?.int())?;
+    let k = usize::try_from(k).ok().filter(|&k| x.dims.len() == 1 && k <= keys.len())?;
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    match node.int("largest", 1) != 0 {
+        true => order.sort_by_key(|&at| Reverse(keys[at])),
+        false => order.sort_by_key(|&at| keys[at]),
     }
-    let mut dims = first.dims.clone();
-    dims[axis] = parts.iter().map(|part| part.dims[axis]).sum();
-    count(&dims)?;
-    let outer: usize = first.dims[..axis].iter().product();
-    let chunk = |part: &Known, at: usize| {
-        let n = part.elements.len() / outer.max(1);
-        part.elements[at * n..(at + 1) * n].to_vec()
-    };
-    let elements =
-        (0..outer).flat_map(|at| parts.iter().map(move |part| chunk(part, at))).collect::<Vec<_>>();
-    Some(Known { dtype: first.dtype, dims, elements: elements.concat() })
-}
-
-fn gather(x: &Known, indices: &Known, axis: i64) -> Option<Known> {
-    let axis = axis_of(axis, x.dims.len())?;
-    let positions =
-        indices.ints()?.into_iter().map(|at| axis_of(at, x.dims[axis])).collect::<Option<Vec<_>>>()?;
-    let found = picked(x, axis, &positions)?;
-    let dims = [&x.dims[..axis], &indices.dims, &x.dims[axis + 1..]].concat();
-    with_dims(&found, dims)
-}
-
-fn slice(node: &Node, inputs: &[Option<&Known>]) -> Option<Known> {
-    let x = (*inputs.first()?)?;
-    let list = |at: usize, name: &str| match inputs.get(at) {
-        Some(known) => known.and_then(Known::ints),
-        None => node.ints(name).map(<[i64]>::to_vec),
-    };
-    let (starts, ends) = (list(1, "starts")?, list(2, "ends")?);
-    let axes = list(3, "axes").unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = list(4, "steps").unwrap_or_else(|| vec![1; starts.len()]);
-    let mut found = x.clone();
-    for (((start, end), axis), step) in starts.iter().zip(ends).zip(axes).zip(steps) {
-        let axis = axis_of(axis, found.dims.len())?;
-        let range = engine_core::op::Range::of(found.dims[axis], Some(*start), Some(end), step);
-        let range = range.ok()?;
-        let at = |i: usize| usize::try_from(range.start as i64 + i as i64 * range.step).ok();
-        found = picked(&found, axis, &(0..range.count).map(at).collect::<Option<Vec<_>>>()?)?;
-    }
-    Some(found)
-}
-
-fn unsqueezed(x: &Known, axes: &[i64]) -> Option<Known> {
-    let rank = x.dims.len() + axes.len();
-    let axes = axes.iter().map(|&axis| axis_of(axis, rank)).collect::<Option<Vec<_>>>()?;
-    let mut kept = x.dims.iter();
-    let dims = (0..rank).map(|axis| if axes.contains(&axis) { Some(1) } else { kept.next().copied() });
-    with_dims(x, dims.collect::<Option<_>>()?)
-}
-
-fn squeezed(x: &Known, axes: Option<Vec<i64>>) -> Option<Known> {
-    let rank = x.dims.len();
-    let axes = axes.map(|axes| axes.iter().map(|&axis| axis_of(axis, rank)).collect::<Option<Vec<_>>>());
-    let is_kept = |axis: usize| match &axes {
-        Some(Some(axes)) => !axes.contains(&axis),
-        _ => x.dims[axis] != 1,
-    };
-    with_dims(x, (0..rank).filter(|&axis| is_kept(axis)).map(|axis| x.dims[axis]).collect())
-}
-
-fn reshaped(x: &Known, shape: &Known) -> Option<Known> {
-    let wanted = shape.ints()?;
-    let mut dims: Vec<usize> = vec![];
-    for (axis, &n) in wanted.iter().enumerate() {
-        dims.push(match n {
-            0 => *x.dims.get(axis)?,
-            -1 => 1,
-            n => usize::try_from(n).ok()?,
-        });
-    }
-    if let Some(open) = wanted.iter().position(|&n| n == -1) {
-        dims[open] = x.elements.len().checked_div(count(&dims)?)?;
-    }
-    with_dims(x, dims)
-}
-
-fn expanded(x: &Known, shape: &Known) -> Option<Known> {
-    let wanted = shape.ints()?.into_iter().map(|n| usize::try_from(n).ok()).collect::<Option<Vec<_>>>()?;
-    to_dims(x, &broadcast(&x.dims, &wanted)?)
+    order.truncate(k);
+    let places = Number::vector(order.iter().map(|&at| at as i64));
+    Some(vec![picked(x, 0, &order)?, Known { dtype: DType::I64, dims: vec![k], elements: places }])
 }
 
 fn range(start: &Known, limit: &Known, delta: &Known) -> Option<Known> {
@@ -298,19 +233,42 @@ fn range(start: &Known, limit: &Known, delta: &Known) -> Option<Known> {
 }
 
 fn reduce(node: &Node, x: &Known, axes: Option<Vec<i64>>) -> Option<Known> {
-    let covers_all = axes.is_none_or(|axes| axes.len() == x.dims.len() || axes.is_empty());
+    let rank = x.dims.len();
+    let axes = axes.unwrap_or_default();
+    if axes.is_empty() && node.int("noop_with_empty_axes", 0) != 0 {
+        return Some(x.clone());
+    }
+    let axes = axes.into_iter().map(|axis| axis_of(axis, rank)).collect::<Option<Vec<_>>>()?;
+    let covers_all = axes.is_empty() || (0..rank).all(|axis| axes.contains(&axis));
     if !covers_all || x.elements.is_empty() {
         return None;
     }
     let join = |a: &Number, b: &Number| match node.op.as_str() {
         "ReduceProd" => a.times(b),
         "ReduceSum" => a.plus(b),
-        "ReduceMax" => Some(if a.below(b)? { b.clone() } else { a.clone() }),
-        _ => Some(if b.below(a)? { b.clone() } else { a.clone() }),
+        op => outermost(op == "ReduceMax", a, b),
     };
     let found = x.elements[1..].iter().try_fold(x.elements[0].clone(), |found, next| join(&found, next))?;
-    let rank = if node.int("keepdims", 1) != 0 { x.dims.len() } else { 0 };
+    let rank = if node.int("keepdims", 1) != 0 { rank } else { 0 };
     Some(Known { dtype: x.dtype, dims: vec![1; rank], elements: vec![found] })
+}
+
+/// `CumSum(x, axis)`
+fn running_sum(node: &Node, x: &Known, axis: &Known) -> Option<Known> {
+    let axis = axis_of(axis.single()?.int()?, x.dims.len())?;
+    let (n, inner) = (x.dims[axis], count(&x.dims[axis + 1..])?);
+    let [is_exclusive, is_reverse] = ["exclusive", "reverse"].map(|name| node.int(name, 0) != 0);
+    let mut elements = x.elements.clone();
+    for start in (0..elements.len()).filter(|at| at / inner % n == 0) {
+        let mut sum = Number::Int(0).in_type(x.dtype)?;
+        for step in 0..n {
+            let at = start + inner * if is_reverse { n - 1 - step } else { step };
+            let next = sum.plus(x.elements.get(at)?)?.in_type(x.dtype)?;
+            elements[at] = if is_exclusive { sum } else { next.clone() };
+            sum = next;
+        }
+    }
+    Some(Known { dtype: x.dtype, dims: x.dims.clone(), elements })
 }
 
 fn filled(node: &Node, shape: &Known) -> Option<Known> {

@@ -18,7 +18,7 @@ pub(crate) enum Number {
     Dim(Dim),
 }
 
-/// A tensor whose elements are known.
+/// A tensor whose elements are known. Each is exactly a number of the element type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Known {
     pub(crate) dtype: DType,
@@ -76,6 +76,34 @@ impl Number {
         }
     }
 
+    /// The number as an element of this type: floats are rounded, integers lose the bits beyond its width. An open extent is
+    /// an integer only.
+    pub(crate) fn in_type(&self, dtype: DType) -> Option<Number> {
+        // ONNX's runtimes reach 16 bits by way of 32.
+        let rounded = |x: f64| match dtype {
+            DType::F16 => half::f16::from_f32(x as f32).to_f64(),
+            DType::BF16 => half::bf16::from_f32(x as f32).to_f64(),
+            DType::F32 => f64::from(x as f32),
+            _ => x,
+        };
+        match self {
+            Number::Dim(_) => dtype.is_int().then(|| self.clone()),
+            _ if dtype == DType::Bool => Some(Number::Bool(self.float()? != 0.0)),
+            Number::Int(n) if dtype == DType::F32 => Some(Number::Float(f64::from(*n as f32))),
+            _ if dtype.is_float() => Some(Number::Float(rounded(self.float()?))),
+            Number::Float(x) => Some(Number::Int(dtype.wrap(*x as i64))),
+            other => Some(Number::Int(dtype.wrap(other.int()?))),
+        }
+    }
+
+    /// An element of this type as a formula has it: in single precision, the shortest decimal.
+    pub(crate) fn decimal(&self, dtype: DType) -> Number {
+        match self {
+            Number::Float(x) if dtype == DType::F32 => Number::Float(single(*x as f32)),
+            other => other.clone(),
+        }
+    }
+
     /// `self + other`, if it is a number or an extent.
     pub(crate) fn plus(&self, other: &Number) -> Option<Number> {
         match (self, other) {
@@ -126,6 +154,7 @@ impl Number {
         match (self, other) {
             (Number::Dim(_), Number::Int(n)) | (Number::Int(n), Number::Dim(_)) if *n < 0 => Some(false),
             (Number::Dim(_), _) | (_, Number::Dim(_)) => Some(self.minus(other)?.int()? == 0),
+            (Number::Int(a), Number::Int(b)) => Some(a == b),
             _ => Some(self.float()? == other.float()?),
         }
     }
@@ -136,12 +165,19 @@ impl Number {
             (Number::Dim(_), Number::Int(n)) if *n <= 0 => Some(false),
             (Number::Int(n), Number::Dim(_)) if *n < 0 => Some(true),
             (Number::Dim(_), _) | (_, Number::Dim(_)) => Some(self.minus(other)?.int()? < 0),
+            (Number::Int(a), Number::Int(b)) => Some(a < b),
             _ => Some(self.float()? < other.float()?),
         }
     }
 }
 
 impl Known {
+    /// A tensor of these numbers, each of which is brought to the element type. Nothing if one has no place in it.
+    pub(crate) fn new(dtype: DType, dims: Vec<usize>, numbers: Vec<Number>) -> Option<Known> {
+        let elements = numbers.iter().map(|number| number.in_type(dtype)).collect::<Option<_>>()?;
+        Some(Known { dtype, dims, elements })
+    }
+
     /// A vector of whole numbers and extents.
     pub(crate) fn vector(elements: Vec<Number>) -> Known {
         Known { dtype: DType::I64, dims: vec![elements.len()], elements }
@@ -167,6 +203,11 @@ impl Known {
         if self.elements.len() == 1 { self.elements.first() } else { None }
     }
 
+    /// All elements as a formula has them.
+    pub(crate) fn decimals(&self) -> Vec<Number> {
+        self.elements.iter().map(|element| element.decimal(self.dtype)).collect()
+    }
+
     /// All elements as whole numbers.
     pub(crate) fn ints(&self) -> Option<Vec<i64>> {
         self.elements.iter().map(Number::int).collect()
@@ -189,7 +230,7 @@ fn number(bytes: &[u8], dtype: DType) -> Option<Number> {
         DType::Bool => Number::Bool(bytes[0] != 0),
         DType::F16 => Number::Float(half::f16::from_le_bytes(fixed(bytes)?).to_f64()),
         DType::BF16 => Number::Float(half::bf16::from_le_bytes(fixed(bytes)?).to_f64()),
-        DType::F32 => Number::Float(single(f32::from_le_bytes(fixed(bytes)?))),
+        DType::F32 => Number::Float(f64::from(f32::from_le_bytes(fixed(bytes)?))),
         DType::F64 => Number::Float(f64::from_le_bytes(fixed(bytes)?)),
         _ => Number::Int(dtype.wrap(bytes.iter().rev().fold(0, |n, &byte| n << 8 | i64::from(byte)))),
     })

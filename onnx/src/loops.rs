@@ -15,7 +15,7 @@ use crate::narrow::Narrow;
 use crate::node::Node;
 use crate::operands::{axis, numbers, operand};
 use crate::proto::{GraphProto, ValueInfoProto};
-use crate::regions::{graph, results, scalar, uneven, written_scan, written_trips};
+use crate::regions::{graph, results, scalar, uneven, untaken, written_scan, written_trips};
 use crate::shapes;
 use crate::table::expression;
 use crate::translate::Translation;
@@ -450,6 +450,9 @@ fn turned(
 
 /// `Loop(trips, condition, carried…)`. Short loops are written out if that can be, as their shapes may change.
 pub(crate) fn trips(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    if let Some(found) = untaken(of, node)? {
+        return results(of, node, found);
+    }
     let first =
         of.values.known(node.input(0).unwrap_or_default()).and_then(Known::single).and_then(Number::int);
     translated(of, node, first.is_some_and(|n| n <= SHORT), [&written_trips, &looped_trips])

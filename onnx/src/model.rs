@@ -20,6 +20,7 @@ use crate::old::modern;
 use crate::proto::{
     DimensionProto, GraphProto, ModelProto, OperatorSetIdProto, TensorTypeProto, ValueInfoProto,
 };
+use crate::seen::Seen;
 use crate::special::OPS;
 use crate::table;
 use crate::table::expression;
@@ -76,6 +77,8 @@ pub struct Facts {
     pub dims: Vec<(Symbol, usize)>,
     /// Values for inputs, which become constants. An input that determines shapes needs one.
     pub values: Vec<(String, Stored)>,
+    /// What is known of inputs that stay inputs.
+    pub seen: Vec<Seen>,
 }
 
 /// Reads a model. `path` is its place, which external data must not leave.
@@ -95,10 +98,11 @@ pub fn import(
         .ok_or_else(|| broken("the model has no graph", "the file is damaged, or no ONNX model"))?;
     let mut of = Translation::new(registry, opset, path.parent().map(or_here), &facts.dims, FORMS);
     of.functions = Rc::new(functions::read(&model.functions, of.folder)?);
+    of.is_pytorch = model.producer_name == "pytorch";
     let outputs = reserve_outputs(&graph);
     of.initializers(&graph)?;
     fix_inputs(&mut of, &graph, &facts.values)?;
-    let inputs = inputs(&mut of, &graph)?;
+    let inputs = inputs(&mut of, &graph, &facts.seen)?;
     of.nodes(&graph.node)?;
     let (outputs, types) = finish(&mut of, outputs)?;
     let kept: HashSet<String> = outputs.iter().map(|(_, node)| node.clone()).collect();
@@ -185,17 +189,27 @@ fn fix_inputs(
 }
 
 /// Adds the inputs that no initializer fills.
-fn inputs(of: &mut Translation, graph: &GraphProto) -> Result<Vec<(String, Type)>, Diagnostic> {
+fn inputs(
+    of: &mut Translation,
+    graph: &GraphProto,
+    seen: &[Seen],
+) -> Result<Vec<(String, Type)>, Diagnostic> {
     let mut open: BTreeMap<String, Dim> = BTreeMap::new();
     let mut inputs = vec![];
     for input in graph.input.iter().filter(|input| !of.values.has(&input.name)).collect::<Vec<_>>() {
-        let (ty, narrow) = input_type(of, input, &mut open)?;
+        let seen = seen.iter().find(|seen| seen.is_of(&input.name, inputs.is_empty()));
+        let (ty, narrow) = input_type(of, input, seen, &mut open)?;
         let name = of.values.names.source(&input.name);
         of.values.add_input(&input.name, &name, (ty.clone(), narrow));
+        if let Some(known) = seen.filter(|_| narrow.is_none()).and_then(|seen| seen.known(&ty)) {
+            of.values.set_known(&input.name, known);
+        }
         inputs.push((name, ty));
     }
     of.open_extents = open.values().filter_map(Dim::name).map(|name| name.to_string()).collect();
-    let unknown = of.dims.iter().find(|(name, _)| !open.contains_key(&**name));
+    let is_open = |(_, dim): &(&String, &Dim)| dim.name().is_some();
+    of.open_names = open.iter().filter(is_open).map(|(name, _)| name.clone()).collect();
+    let unknown = of.dims.iter().find(|(name, _)| !open.keys().any(|known| is_called(name, known)));
     if let Some((name, _)) = unknown {
         let known: Vec<&str> = open.keys().map(String::as_str).collect();
         let help = match (nearest(name, known.iter().copied()), known.is_empty()) {
@@ -211,6 +225,7 @@ fn inputs(of: &mut Translation, graph: &GraphProto) -> Result<Vec<(String, Type)
 fn input_type(
     of: &mut Translation,
     input: &ValueInfoProto,
+    seen: Option<&Seen>,
     open: &mut BTreeMap<String, Dim>,
 ) -> Result<(Type, Option<&'static Narrow>), Diagnostic> {
     let what = format!("the input `{}`", input.name);
@@ -222,8 +237,12 @@ fn input_type(
         ));
     };
     let (dtype, narrow) = element_of(*elem_type, &what)?;
-    let extents = shape.dim.iter().enumerate().map(|(axis, dim)| extent(of, dim, (&input.name, axis), open));
-    let ty = Type { dtype, shape: extents.collect::<Result<_, _>>()? };
+    let seen = seen.map(|seen| &seen.extents).filter(|extents| extents.len() == shape.dim.len());
+    let mut extents = vec![];
+    for (axis, dim) in shape.dim.iter().enumerate() {
+        extents.push(extent(of, dim, (&input.name, axis), seen.and_then(|extents| extents[axis]), open));
+    }
+    let ty = Type { dtype, shape: extents };
     match ty.is_holdable() {
         true => Ok((ty, narrow)),
         false => Err(broken(
@@ -233,35 +252,42 @@ fn input_type(
     }
 }
 
-/// An extent: a number, or a name that is valid in a pipeline.
+/// An extent: a number, or a name that is valid in a pipeline. `seen` is the number that a value shows.
 fn extent(
     of: &mut Translation,
     dim: &DimensionProto,
     (input, axis): (&str, usize),
+    seen: Option<usize>,
     open: &mut BTreeMap<String, Dim>,
-) -> Result<Dim, Diagnostic> {
-    if let Some(n) = dim.dim_value {
-        let n = usize::try_from(n);
-        return n.map(Dim::Fixed).map_err(|_| {
-            broken(
-                format!("the input `{input}` has a negative extent"),
-                "the file is damaged; export the model again",
-            )
-        });
+) -> Dim {
+    if let Some(n) = dim.dim_value.and_then(|n| usize::try_from(n).ok()) {
+        return Dim::Fixed(n);
     }
-    let name = if dim.dim_param.is_empty() { format!("{input}_{axis}") } else { dim.dim_param.clone() };
+    // Some exporters write -1 or `?` for each extent that is open.
+    let name = match dim.dim_param.as_str() {
+        "" | "?" | "-1" | "None" => format!("{input}_{axis}"),
+        name => name.to_owned(),
+    };
     if let Some(known) = open.get(&name) {
-        return Ok(known.clone());
+        return known.clone();
     }
-    let given = of.dims.iter().find(|(given, _)| **given == *name);
-    let dim = match given {
-        Some((_, n)) => Dim::Fixed(*n),
-        None => {
-            Dim::Named(of.values.names.unique(&name.replace(['.', ':', '/'], "_")).replace('.', "_").into())
-        }
+    let given = of.dims.iter().find(|(given, _)| is_called(given, &name)).map(|(_, n)| *n);
+    let dim = match given.or(seen) {
+        Some(n) => Dim::Fixed(n),
+        None => Dim::Named(of.values.names.unique(&plain(&name)).replace('.', "_").into()),
     };
     open.insert(name, dim.clone());
-    Ok(dim)
+    dim
+}
+
+/// Whether a name is that of an extent in the model, or as messages write it.
+fn is_called(given: &str, name: &str) -> bool {
+    given == name || given == plain(name)
+}
+
+/// The name of an extent without punctuation.
+fn plain(name: &str) -> String {
+    name.replace(['.', ':', '/'], "_")
 }
 
 /// Outputs with their nodes, and the types of these.
@@ -279,7 +305,8 @@ fn finish(of: &mut Translation, outputs: Vec<String>) -> Result<Outputs, Diagnos
             };
             return Err(broken(message, "the file is damaged; export the model again"));
         }
-        let (mut node, ty) = of.values.tensor(&output)?;
+        let tensor = of.values.tensor(&output);
+        let (mut node, ty) = tensor.map_err(|fault| of.advised(fault))?;
         if !of.values.is_node(&node) {
             node = of.values.define(&output, expression(&format!("copy({node})")))?;
         }

@@ -63,7 +63,7 @@ impl Names {
 }
 
 /// `/m/layer.0/attn/Add_output_0` becomes `m.layer_0.attn.Add`: words of letters, digits and `_`, joined by dots.
-fn valid(name: &str) -> String {
+pub(crate) fn valid(name: &str) -> String {
     let name = name.strip_suffix("_output_0").unwrap_or(name);
     let name = name.strip_prefix("onnx::").unwrap_or(name);
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';

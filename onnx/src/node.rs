@@ -12,6 +12,14 @@ use crate::fault::{broken, malformed, unsupported};
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::tensor::{self, Stored};
 
+/// The help of faults that known operands or extents settle.
+pub(crate) const SETTLE: &str =
+    "make its operands constants, or give extents: `engine import --value NAME=[…] --dim B=8`";
+/// The same for a model without open extents.
+pub(crate) const SETTLE_VALUES: &str = "make its operands constants: `engine import --value NAME=[…]`";
+/// The extent in such a help, in whose place those of the model stand.
+pub(crate) const SOME_EXTENT: &str = " --dim B=8";
+
 /// The value of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) enum Attribute {
@@ -92,8 +100,7 @@ impl Node {
 
     /// A fact about the node that keeps it from being translated.
     pub(crate) fn fault(&self, fact: &str) -> Diagnostic {
-        let help = "make its operands constants, or give extents: `engine import --value NAME=[…] --dim B=8`";
-        self.refused(fact, help)
+        self.refused(fact, SETTLE)
     }
 
     /// As [`Node::fault`], with other help.

@@ -27,14 +27,15 @@ pub(crate) fn operand<'n>(
     found.ok_or_else(|| broken(format!("{} lacks an operand", node.describe()), "export the model again"))
 }
 
-/// The numbers of an operand, if it is there.
+/// The numbers of an operand as a formula has them, if it is there.
 pub(crate) fn numbers(of: &Translation, node: &Node, at: usize) -> Result<Option<Vec<Number>>, Diagnostic> {
     let Some(name) = node.input(at) else { return Ok(None) };
     let known = of.values.known(name).cloned();
-    let known = known.or_else(|| of.values.stored(name).and_then(Known::of)).ok_or_else(|| {
+    let known = known.or_else(|| of.values.stored(name).and_then(Known::of));
+    let known = known.or_else(|| of.values.listed(name).cloned()).ok_or_else(|| {
         node.fault(&format!("needs the numbers of `{name}`, which are not known at import"))
     })?;
-    Ok(Some(known.elements))
+    Ok(Some(known.decimals()))
 }
 
 /// Whole numbers.

@@ -36,7 +36,8 @@ fn beside(
 ) -> Result<String, Diagnostic> {
     let (name, own) = operand(of, node, at)?;
     let is_one = own.iter().all(|extent| *extent == Number::Int(1));
-    if let (true, Some(number)) = (is_one, of.values.known(name).and_then(|known| known.single().cloned())) {
+    let number = of.values.known(name).and_then(|known| Some(known.single()?.decimal(known.dtype)));
+    if let (true, Some(number)) = (is_one, number) {
         let number = if dtype.is_float() { number.float().map(Number::Float) } else { Some(number) };
         return Ok(number.map_or_else(String::new, |number| list(&[number]).replace(['[', ']'], "")));
     }

@@ -134,7 +134,10 @@ fn expect_whole(of: &Translation, node: &Node, x: &Type) -> Result<(), Diagnosti
     let length = Number::of(&x.shape[0]);
     match of.values.known(name) {
         Some(known) if known.elements.iter().all(|n| *n == length) => Ok(()),
-        _ => Err(node.fault("has sequences of several lengths")),
+        Some(known) if length.int().is_some() && known.ints().is_some() => {
+            Err(node.fault("has sequences that are shorter than its operand"))
+        }
+        _ => Err(node.fault("has sequences whose lengths are not known at import")),
     }
 }
 

@@ -5,13 +5,14 @@ use engine_core::ir::DType;
 
 use crate::fault::broken;
 use crate::known::{Known, Number};
+use crate::literal::list;
 use crate::node::Node;
 use crate::operands::{axis, numbers, operand};
 use crate::proto::GraphProto;
 use crate::shapes;
 use crate::table::expression;
 use crate::translate::{Translation, subgraph};
-use crate::values::Item;
+use crate::values::{Item, extents};
 
 /// The most trips of a loop that is written out.
 const MOST_TRIPS: i64 = 1 << 12;
@@ -80,6 +81,45 @@ fn items(of: &mut Translation, names: &[String]) -> Result<Vec<Item>, Diagnostic
 
 pub(crate) fn scalar(dtype: DType, number: Number) -> Item {
     Item::of(Known { dtype, dims: vec![], elements: vec![number] }, None)
+}
+
+/// The results of a `Loop` that is known to have no trip: the values that it is given, and no rows. Nothing if it may have one.
+pub(crate) fn untaken(of: &mut Translation, node: &Node) -> Result<Option<Vec<Item>>, Diagnostic> {
+    let known = |at: usize| of.values.known(node.input(at)?)?.single()?.int();
+    if known(0).is_none_or(|n| n > 0) && known(1) != Some(0) {
+        return Ok(None);
+    }
+    let body = graph(node, "body")?;
+    let mut found = items(of, node.inputs.get(2..).unwrap_or_default())?;
+    let n_carried = found.len();
+    if body.output.len() <= n_carried {
+        return Err(uneven(node));
+    }
+    if node.outputs.iter().skip(n_carried).all(String::is_empty) {
+        found.resize(node.outputs.len().max(n_carried), Item::default());
+        return Ok(Some(found));
+    }
+    // The body says of which types the rows are.
+    let mark = of.values.mark();
+    let own = [scalar(DType::I64, Number::Int(0)), scalar(DType::Bool, Number::Bool(true))];
+    let inputs: Vec<Item> = own.into_iter().chain(found.iter().cloned()).collect();
+    let mut rows = vec![];
+    for item in of.region(node, body, &inputs)?.into_iter().skip(n_carried + 1) {
+        let narrow = item.narrow;
+        rows.push((of.values.tensor_of("row", item)?.1, narrow));
+    }
+    of.values.roll_back(&mark);
+    for (at, (ty, narrow)) in rows.into_iter().enumerate() {
+        let Some(label) = node.outputs.get(n_carried + at).filter(|name| !name.is_empty()) else {
+            found.push(Item::default());
+            continue;
+        };
+        let value = if ty.dtype == DType::Bool { "false" } else { "0" };
+        let shape = list(&[vec![Number::Int(0)], extents(&ty)].concat());
+        let none = format!("full(value={value}, shape={shape}, dtype={})", ty.dtype);
+        found.push(of.values.derive(label, &none, narrow)?);
+    }
+    Ok(Some(found))
 }
 
 /// The results of a `Loop` whose trips are written out. The condition must be known before each trip.

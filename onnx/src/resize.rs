@@ -37,6 +37,9 @@ struct Rule {
     smooths: bool,
     excludes: bool,
     cubic: f64,
+    /// Whether aligned corners lie as the length of the result says. Otherwise the product of extent and scale, which need not
+    /// be a whole number, stands for the length.
+    corners_of_result: bool,
     /// The value of places outside; nothing if there are none.
     beyond: Option<f64>,
 }
@@ -52,6 +55,8 @@ pub(crate) fn resize(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
         smooths: node.int("antialias", 0) != 0,
         excludes: node.int("exclude_outside", 0) != 0,
         cubic: node.float("cubic_coeff_a", -0.75),
+        // PyTorch computes its models so; the tests of ONNX want the product.
+        corners_of_result: of.is_pytorch,
         beyond: (place == "tf_crop_and_resize").then(|| node.float("extrapolation_value", 0.0)),
     };
     let [part, scales, sizes] = if is_old { [None, Some(1), None] } else { [Some(1), Some(2), Some(3)] };
@@ -77,6 +82,7 @@ pub(crate) fn upsample(of: &mut Translation, node: &Node) -> Result<(), Diagnost
         smooths: false,
         excludes: false,
         cubic: 0.0,
+        corners_of_result: false,
         beyond: None,
     };
     let scales = match node.attributes.get("scales") {
@@ -140,12 +146,13 @@ impl Rule {
     fn place(&self, axis: &Axis, at: usize) -> f64 {
         let (x, n, size) = (at as f64, axis.extent as f64, axis.size as f64);
         let exact = axis.scale * n;
+        let corners = if self.corners_of_result { size } else { exact };
         let half = (x + 0.5) / axis.scale - 0.5;
         let [start, end] = axis.part.map(|share| share * (n - 1.0));
         let place = match self.place.as_str() {
             "asymmetric" => x / axis.scale,
-            "align_corners" if exact == 1.0 => 0.0,
-            "align_corners" => x * (n - 1.0) / (exact - 1.0),
+            "align_corners" if corners == 1.0 => 0.0,
+            "align_corners" => x * (n - 1.0) / (corners - 1.0),
             "tf_crop_and_resize" if exact == 1.0 => (start + end) / 2.0,
             "tf_crop_and_resize" => start + x * (end - start) / (exact - 1.0),
             "pytorch_half_pixel" if axis.size == 1 => 0.0,

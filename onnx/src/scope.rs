@@ -138,8 +138,8 @@ impl Scope<'_> {
             };
             let known = self.values.known(operand).ok_or_else(|| self.unclear(expr))?;
             return Ok(match known.dims.is_empty() {
-                true => Setting::Number(known.elements[0].clone()),
-                false => Setting::List(known.elements.clone()),
+                true => Setting::Number(known.elements[0].decimal(known.dtype)),
+                false => Setting::List(known.decimals()),
             });
         }
         self.attribute(name).unwrap_or_else(|| Ok(Setting::Text(name.to_owned())))
@@ -198,15 +198,13 @@ impl Scope<'_> {
         let list = |found: Option<Vec<Number>>| found.map(Setting::List).ok_or_else(unclear);
         let number = |found: Option<Number>| found.map(Setting::Number).ok_or_else(unclear);
         match name {
-            "element" => {
-                let found = self.type_of(first)?.dtype;
-                Ok(Setting::Text(found.name().to_owned()))
-            }
+            "element" => Ok(Setting::Text(self.type_of(first)?.dtype.name().to_owned())),
             "shape" => Ok(Setting::List(shape.iter().map(Number::of).collect())),
             "rank" => Ok(Setting::Number(Number::Int(shape.len() as i64))),
             "extent" => number(shape.get(at(0)?).map(Number::of)),
             "leading" => number(shapes::product(&shape[..at(1)?])),
             "trailing" => number(shapes::product(&shape[at(1)?..])),
+            "along" => number(shapes::along(&shape, &self.list(second()?)?.unwrap_or_default())),
             "from" => list(Some((at(0)? as i64..shape.len() as i64).map(Number::Int).collect())),
             "axes" => Ok(match self.list(second()?)? {
                 Some(axes) if axes.len() == 1 => Setting::Number(axes[0].clone()),
@@ -270,7 +268,8 @@ impl Scope<'_> {
     }
 
     /// `given(c)`: is it there? `some(c)`: is it there, and not empty? `known(c)`: is it there, and known? `scalar(c)`: is it
-    /// one known number? `counts(c)`: are its elements known, and none negative?
+    /// one known number? `counts(c)`: are its elements known, and none negative? `integer(c)`: is its element type one of
+    /// integers?
     fn question(&self, name: &str, arg: &Expr, whole: &Expr) -> Result<bool, Diagnostic> {
         let ExprKind::Name(operand) = &arg.kind else { return Err(self.unclear(whole)) };
         let is_given = match self.operand(operand) {
@@ -285,6 +284,7 @@ impl Scope<'_> {
             "known" => !is_given || known.is_some_and(|known| known.elements.len() == 1),
             "scalar" => known.is_some_and(|known| known.dims.is_empty() && known.elements[0].int().is_some()),
             "counts" => known.is_some_and(|known| known.elements.iter().all(is_count)),
+            "integer" => self.type_of(arg)?.dtype.is_int(),
             _ => {
                 return Ok(
                     matches!(self.setting(whole)?, Setting::Number(n) if n.float().is_some_and(|x| x != 0.0)),

@@ -75,6 +75,15 @@ pub(crate) fn product(shape: &[Dim]) -> Option<Number> {
     Dim::product(shape).map(|dim| Number::of(&dim))
 }
 
+/// The product of the extents of these axes, of all if there are none.
+pub(crate) fn along(shape: &[Dim], given: &[Number]) -> Option<Number> {
+    if given.is_empty() {
+        return product(shape);
+    }
+    let extents = axes(given, shape.len())?.into_iter().map(|axis| shape[axis].clone());
+    product(&extents.collect::<Vec<_>>())
+}
+
 /// The shape of a value per channel beside an operand `[N, C, …]`.
 pub(crate) fn channels(shape: &[Dim]) -> Option<Vec<Number>> {
     let rest = shape.len().checked_sub(2)?;

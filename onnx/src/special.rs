@@ -23,6 +23,8 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("ai.onnx.preview.training.Adagrad", optimizers::adagrad),
     ("ai.onnx.preview.training.Adam", optimizers::adam),
     ("ai.onnx.preview.training.Momentum", optimizers::momentum),
+    ("com.microsoft.DequantizeLinear", quantize::dequantize),
+    ("com.microsoft.QuantizeLinear", quantize::quantize),
     ("AffineGrid", grid::affine_grid),
     ("Attention", attention),
     ("AveragePool", windows::average_pool),
@@ -92,7 +94,6 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
 ];
 
 fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
-    let known = |dtype, dims, elements| Known { dtype, dims, elements };
     let list = |items: &[f64]| items.iter().map(|&x| Number::Float(x)).collect::<Vec<_>>();
     let attribute = node.attributes.iter().next();
     let value = match attribute {
@@ -104,12 +105,13 @@ fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
             }
             return Ok(());
         }
-        Some((_, Attribute::Int(n))) => known(DType::I64, vec![], vec![Number::Int(*n)]),
-        Some((_, Attribute::Float(x))) => known(DType::F32, vec![], vec![Number::Float(*x)]),
-        Some((_, Attribute::Ints(items))) => known(DType::I64, vec![items.len()], ints(items)),
-        Some((_, Attribute::Floats(items))) => known(DType::F32, vec![items.len()], list(items)),
-        _ => return Err(node.fault("is no constant of numbers")),
+        Some((_, Attribute::Int(n))) => Known::new(DType::I64, vec![], vec![Number::Int(*n)]),
+        Some((_, Attribute::Float(x))) => Known::new(DType::F32, vec![], vec![Number::Float(*x)]),
+        Some((_, Attribute::Ints(items))) => Known::new(DType::I64, vec![items.len()], ints(items)),
+        Some((_, Attribute::Floats(items))) => Known::new(DType::F32, vec![items.len()], list(items)),
+        _ => None,
     };
+    let value = value.ok_or_else(|| node.fault("is no constant of numbers"))?;
     of.values.add_known(&node.outputs[0], value);
     Ok(())
 }
@@ -126,6 +128,9 @@ fn cast(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         return Err(node.fault("asks for an element type that the engine lacks"));
     };
     let output = &node.outputs[0];
+    let list = of.values.stored(name).filter(|list| list.dims.len() == 1 && list.dims[0] <= MOST_AXES);
+    let list = list.filter(|_| narrow.is_none() && target.is_none()).and_then(Known::of);
+    let list = list.and_then(|list| Known::new(dtype, list.dims, list.elements));
     if own == dtype && (target.is_none() || target == narrow) {
         of.values.alias(output, name);
     } else {
@@ -135,6 +140,7 @@ fn cast(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
             None => expression(&format!("cast({x}, dtype={dtype})")),
         };
         of.values.define(output, expr)?;
+        of.values.set_listed(output, list);
     }
     of.values.set_narrow(output, target);
     Ok(())
@@ -169,7 +175,8 @@ fn constant_of_shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
         None => (DType::F32, Number::Float(0.0)),
         Some(Attribute::Tensor(Stored { dtype, dims, bytes, .. })) if dims.iter().product::<usize>() == 1 => {
             let known = Known::of(&Stored::new(*dtype, vec![], bytes.clone()));
-            (*dtype, known.and_then(|known| known.single().cloned()).unwrap_or(Number::Int(0)))
+            let number = known.and_then(|known| Some(known.single()?.decimal(*dtype)));
+            (*dtype, number.unwrap_or(Number::Int(0)))
         }
         Some(_) => {
             return Err(broken(
@@ -195,6 +202,7 @@ fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let is_open = |number: &Number| matches!(number, Number::Dim(_));
     let expr = match (&start, &step) {
         _ if ![&start, &limit, &step].into_iter().any(is_open) => {
+            let limit = end_of_range(dtype, [&start, &limit, &step]).unwrap_or(limit);
             let [start, limit, step] = [&start, &limit, &step].map(of_number);
             expression(&format!("arange(start={start}, stop={limit}, step={step}, dtype={dtype})"))
         }
@@ -203,6 +211,18 @@ fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
         _ => return Err(node.fault("has a step other than 1 between extents that are open")),
     };
     of.values.define(&node.outputs[0], expr).map(drop)
+}
+
+/// An end by which a range of floats has as many elements as by its bounds in their type. Decimals may miss that by one.
+fn end_of_range(dtype: DType, bounds: [&Number; 3]) -> Option<Number> {
+    let count = |[start, limit, step]: [f64; 3]| ((limit - start) / step).ceil();
+    let decimals = [bounds[0].float()?, bounds[1].float()?, bounds[2].float()?];
+    let exact = |number: &Number| number.in_type(dtype)?.float();
+    let n = count([exact(bounds[0])?, exact(bounds[1])?, exact(bounds[2])?]);
+    let [start, _, step] = decimals;
+    // The middle between the last element and the next is far from both.
+    let middle = Number::Float(start + (n - 0.5) * step).decimal(dtype);
+    (dtype.is_float() && count(decimals) != n).then_some(middle)
 }
 
 /// `x[…, start:end:step, …]`. Ends beyond the operand are left out, and ends relative to an open extent are negative.

@@ -88,9 +88,13 @@ impl Template<'_, '_> {
     /// Whether all ops of an expression broadcast their operands.
     fn is_elementwise(&self, expr: &Expr) -> bool {
         match &expr.kind {
+            ExprKind::Call { callee, args, .. } if callee.value == "when" && args.len() == 3 => {
+                let chosen = self.scope().condition(&args[0]).map(|holds| &args[if holds { 1 } else { 2 }]);
+                chosen.is_ok_and(|chosen| self.is_elementwise(chosen))
+            }
             ExprKind::Call { callee, args, .. } => {
                 let op = match callee.value.as_str() {
-                    "when" | "like" | "count" => None,
+                    "like" | "count" => None,
                     "chain" => args.first().and_then(name_of),
                     name => Some(name),
                 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use engine_core::diag::{Diagnostic, nearest};
+use engine_core::diag::{Code, Diagnostic, nearest};
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use prost::Message;
@@ -15,9 +15,9 @@ use crate::fold::fold;
 use crate::functions::Functions;
 use crate::known::Known;
 use crate::narrow::Narrow;
-use crate::node::{Attribute, Node};
+use crate::node::{Attribute, Node, SETTLE, SETTLE_VALUES, SOME_EXTENT};
 use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
-use crate::scope::Scope;
+use crate::scope::{KNOWN_HELP, Scope};
 use crate::table::{self, Row};
 use crate::template::Template;
 use crate::tensor;
@@ -27,6 +27,9 @@ use crate::values::{Item, Values};
 const MOST_CALLS: usize = 32;
 /// The most nodes of a model, those of branches included.
 const MOST_NODES: usize = 1 << 20;
+
+/// The most open extents that a message names.
+const MOST_ADVISED: usize = 3;
 
 /// The first opset whose elementwise ops broadcast all operands.
 const FIRST_MODERN: i64 = 7;
@@ -67,6 +70,8 @@ pub(crate) struct Forms {
 pub(crate) struct Translation<'m, 'r> {
     pub(crate) values: Values<'r>,
     pub(crate) opset: i64,
+    /// Whether PyTorch has written the model.
+    pub(crate) is_pytorch: bool,
     /// The folder of the model, where external data lie.
     pub(crate) folder: Option<&'m Path>,
     /// Extents that the user gives.
@@ -74,6 +79,8 @@ pub(crate) struct Translation<'m, 'r> {
     forms: Forms,
     /// The extents of inputs that have names.
     pub(crate) open_extents: HashSet<String>,
+    /// Their names in the model.
+    pub(crate) open_names: Vec<String>,
     /// Those among them that need a value in the pipeline.
     pub(crate) settled: HashSet<String>,
     /// The functions of the model.
@@ -94,10 +101,12 @@ impl<'m, 'r> Translation<'m, 'r> {
         Translation {
             values: Values::new(registry),
             opset,
+            is_pytorch: false,
             folder,
             dims,
             forms,
             open_extents: HashSet::new(),
+            open_names: vec![],
             settled: HashSet::new(),
             functions: Rc::default(),
             depth: 0,
@@ -166,13 +175,14 @@ impl<'m, 'r> Translation<'m, 'r> {
     }
 
     /// Reports the first node whose op has no translation, and the number of further such ops. Those of graphs within nodes
-    /// count, too.
+    /// count, too. A branch alone is no fault, since it may not be taken.
     fn expect_known_ops(&self, nodes: &[Node]) -> Result<(), Diagnostic> {
         let mut missing = vec![];
-        self.find_missing(nodes, &mut missing)?;
-        let Some(first) = missing.first() else { return Ok(()) };
+        self.find_missing(nodes, false, &mut missing)?;
+        let Some((first, _)) = missing.iter().find(|(_, is_in_branch)| !is_in_branch) else { return Ok(()) };
         let mut others: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for node in missing.iter().filter(|node| (&node.op, &node.domain) != (&first.op, &first.domain)) {
+        let is_other = |node: &&Node| (&node.op, &node.domain) != (&first.op, &first.domain);
+        for node in missing.iter().map(|(node, _)| node).filter(is_other) {
             *others.entry((&node.domain, &node.op)).or_default() += 1;
         }
         let domain = if first.domain.is_empty() { "ai.onnx" } else { &first.domain };
@@ -204,18 +214,25 @@ impl<'m, 'r> Translation<'m, 'r> {
         Err(unsupported(message, format!("{near}{others}")))
     }
 
-    /// The nodes without a translation. Only the outermost graph looks into those of its nodes.
-    fn find_missing(&self, nodes: &[Node], missing: &mut Vec<Node>) -> Result<(), Diagnostic> {
+    /// The nodes without a translation, and whether each is in a branch. Only the outermost graph looks into those of its
+    /// nodes.
+    fn find_missing(
+        &self,
+        nodes: &[Node],
+        is_in_branch: bool,
+        missing: &mut Vec<(Node, bool)>,
+    ) -> Result<(), Diagnostic> {
         for node in nodes {
             if !self.is_own(node) && !self.functions.contains_key(&(node.domain.clone(), node.op.clone())) {
-                missing.push(Node { attributes: BTreeMap::new(), ..node.clone() });
+                missing.push((Node { attributes: BTreeMap::new(), ..node.clone() }, is_in_branch));
             }
             if !self.values.is_outermost() {
                 continue;
             }
+            let is_in_branch = is_in_branch || node.op == "If";
             for graph in node.attributes.values().filter_map(Attribute::graph) {
                 let inner = graph.node.iter().map(|bytes| Node::read(bytes, self.folder));
-                self.find_missing(&inner.collect::<Result<Vec<_>, _>>()?, missing)?;
+                self.find_missing(&inner.collect::<Result<Vec<_>, _>>()?, is_in_branch, missing)?;
             }
         }
         Ok(())
@@ -249,8 +266,9 @@ impl<'m, 'r> Translation<'m, 'r> {
         let known = |name: &String| self.values.known(name);
         let inputs: Vec<Option<&Known>> = node.inputs.iter().map(known).collect();
         let narrow = self.narrow(node);
-        if let (Some(first), Some(known), None) = (node.outputs.first(), fold(node, &inputs), narrow) {
-            self.values.add_known(first, known);
+        if let (Some(found), None) = (fold(node, &inputs), narrow) {
+            let named = node.outputs.iter().zip(found).filter(|(output, _)| !output.is_empty());
+            named.for_each(|(output, known)| self.values.add_known(output, known));
             return Ok(());
         }
         if !self.is_own(node)
@@ -285,14 +303,30 @@ impl<'m, 'r> Translation<'m, 'r> {
 
     /// A message of the engine names no node of the model, and no way to settle its extents.
     fn of_node(&self, node: &Node, mut fault: Diagnostic) -> Diagnostic {
-        if fault.message.contains(&node.describe()) {
-            return fault;
+        let is_named = fault.message.contains(&node.describe());
+        if !is_named {
+            fault.message = format!("{}: {}", node.describe(), fault.message);
         }
-        fault.message = format!("{}: {}", node.describe(), fault.message);
-        if !self.open_extents.is_empty() {
-            let help = "extents may be given as numbers: `engine import --dim NAME=N`";
-            fault.help = Some(fault.help.map_or(help.to_owned(), |own| format!("{own}; {help}")));
-        }
+        self.advised(fault)
+    }
+
+    /// A fault whose help names the open extents of this model. Messages of the engine do not mention them.
+    pub(crate) fn advised(&self, mut fault: Diagnostic) -> Diagnostic {
+        let is_of_engine = !matches!(fault.code, Code::E0507 | Code::E0508);
+        let own = fault.help.take().unwrap_or_default();
+        let names = self.open_names.iter().take(MOST_ADVISED);
+        let given: String = names.map(|name| format!(" --dim {name}=8")).collect();
+        let help = match own.as_str() {
+            SETTLE if given.is_empty() => SETTLE_VALUES.to_owned(),
+            _ if given.is_empty() => own,
+            _ if own.contains("--dim") => own.replace(SOME_EXTENT, &given),
+            "" if is_of_engine => format!("extents may be given as numbers: `engine import{given}`"),
+            _ if is_of_engine || own == KNOWN_HELP => {
+                format!("{own}; extents may be given as numbers: `engine import{given}`")
+            }
+            _ => own,
+        };
+        fault.help = Some(help).filter(|help| !help.is_empty());
         fault
     }
 

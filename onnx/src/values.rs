@@ -23,6 +23,8 @@ pub(crate) struct Item {
     pub(crate) known: Option<Known>,
     stored: Option<Stored>,
     tensor: Option<(String, Type)>,
+    /// The elements of a short tensor of floats. Settings may need them; ops compute with the tensor.
+    listed: Option<Known>,
     /// The parts of a value that is no tensor.
     pub(crate) content: Option<Content>,
     /// The type whose numbers it holds, if the engine lacks it.
@@ -218,6 +220,25 @@ impl<'r> Values<'r> {
         self.items.get(name)?.known.as_ref()
     }
 
+    /// The elements of a value that settings may need.
+    pub(crate) fn listed(&self, name: &str) -> Option<&Known> {
+        self.items.get(name)?.listed.as_ref()
+    }
+
+    /// Says which elements settings find in a tensor.
+    pub(crate) fn set_listed(&mut self, name: &str, listed: Option<Known>) {
+        if let Some(item) = self.items.get_mut(name) {
+            item.listed = listed;
+        }
+    }
+
+    /// Says which numbers an input is known to have.
+    pub(crate) fn set_known(&mut self, name: &str, known: Known) {
+        if let Some(item) = self.items.get_mut(name) {
+            item.known = Some(known);
+        }
+    }
+
     /// The tensor of the model behind a value.
     pub(crate) fn stored(&self, name: &str) -> Option<&Stored> {
         self.items.get(name)?.stored.as_ref()
@@ -393,7 +414,7 @@ impl<'r> Values<'r> {
             && let Some(number) = known.single()
             && !matches!(number, Number::Dim(_))
         {
-            return Ok(of_number(number));
+            return Ok(of_number(&number.decimal(known.dtype)));
         }
         self.tensor(onnx).map(|(name, _)| expression(&name))
     }
@@ -422,9 +443,11 @@ fn regular(known: &Known) -> Option<Expr> {
     if matches!(first, Number::Dim(_)) {
         return None;
     }
-    if known.elements.iter().all(|element| element == first) {
+    let bits = |element: &Number| element.float().map(f64::to_bits);
+    if known.elements.iter().all(|element| element == first && bits(element) == bits(first)) {
         let dtype = if dtype == DType::F32 { String::new() } else { format!(", dtype={dtype}") };
-        return Some(expression(&format!("full(value={}, shape=[{shape}]{dtype})", of_number(first))));
+        let value = of_number(&first.decimal(known.dtype));
+        return Some(expression(&format!("full(value={value}, shape=[{shape}]{dtype})")));
     }
     let ints = known.ints().filter(|_| dtype.is_int())?;
     let is_vector = known.dims.iter().filter(|&&extent| extent != 1).count() == 1;

@@ -8,7 +8,7 @@ use engine_core::diag::{Diagnostic, Sources};
 use engine_core::ir::{DType, Literal};
 use engine_core::op::Registry;
 use engine_core::pipeline::Given;
-use engine_onnx::Stored;
+use engine_onnx::{Seen, Stored};
 use engine_runtime::checkpoint::Checkpoint;
 use engine_runtime::data::rows::Reading;
 use engine_runtime::data::table;
@@ -20,6 +20,9 @@ use super::file::{self, GRAPH};
 use super::output::{Failure, print};
 use crate::Engine;
 use crate::import::{self, Facts, Model};
+
+/// The most elements of an input that the importer knows.
+const MOST_NUMBERS: usize = 1 << 10;
 
 /// Whether a path names an ONNX model.
 pub(super) fn is_model(path: &Path) -> bool {
@@ -41,6 +44,56 @@ pub(super) fn shape_of(given: &Given) -> Option<Vec<usize>> {
         Given::Elements { shape, .. } => Some(shape.clone()),
         Given::File(path) => {
             table::read_as(Path::new(path), &Reading::default()).ok().map(|rows| rows.tensor.shape().to_vec())
+        }
+    }
+}
+
+/// Reads an ONNX model. If that fails, values of its inputs settle what it leaves open: first their extents without the
+/// first, which may be that of rows, then all extents, and at last whole numbers.
+pub(super) fn read_model_for(
+    path: &Path,
+    inputs: &[(Option<String>, Given)],
+    registry: &Registry,
+) -> Result<Model, Failure> {
+    let mut model = read_model(path, &Facts::default(), registry);
+    if model.is_ok() || inputs.is_empty() {
+        return model;
+    }
+    let shown = |(name, given): &(Option<String>, Given)| Some((name.clone(), shape_and_numbers(given)?));
+    let shown: Vec<_> = inputs.iter().filter_map(shown).collect();
+    for (has_rows, has_numbers) in [(true, false), (false, false), (false, true)] {
+        let seen = shown.iter().map(|(input, (shape, numbers))| Seen {
+            input: input.clone(),
+            extents: shape
+                .iter()
+                .enumerate()
+                .map(|(at, &n)| Some(n).filter(|_| at > 0 || !has_rows))
+                .collect(),
+            value: numbers.clone().filter(|_| has_numbers),
+        });
+        model = read_model(path, &Facts { seen: seen.collect(), ..Facts::default() }, registry);
+        if model.is_ok() {
+            break;
+        }
+    }
+    model
+}
+
+/// The shape of a value that the command line gives, and its elements if they are few whole numbers.
+fn shape_and_numbers(given: &Given) -> Option<(Vec<usize>, Option<Stored>)> {
+    let is_small = |shape: &[usize]| shape.iter().product::<usize>() <= MOST_NUMBERS;
+    match given {
+        Given::Elements { shape, .. } => {
+            let numbers = constant("", given).ok().filter(|_| is_small(shape));
+            Some((shape.clone(), numbers.filter(|numbers| !numbers.dtype.is_float())))
+        }
+        Given::File(path) => {
+            let tensor = table::read_as(Path::new(path), &Reading::default()).ok()?.tensor;
+            let shape = tensor.shape().to_vec();
+            let is_listed = !tensor.dtype().is_float() && is_small(&shape);
+            let numbers =
+                is_listed.then(|| Stored::new(tensor.dtype(), shape.clone(), tensor.bytes().to_vec().into()));
+            Some((shape, numbers))
         }
     }
 }
@@ -72,7 +125,8 @@ fn refused(path: &Path, fault: Diagnostic) -> Failure {
 /// Writes a graph and its weights.
 pub(super) fn import(engine: &Engine, args: &ImportArgs) -> Result<(), Failure> {
     let values = args.value.iter().map(|(name, given)| Ok((name.clone(), constant(name, given)?)));
-    let facts = Facts { dims: args.dim.clone(), values: values.collect::<Result<_, Failure>>()? };
+    let values = values.collect::<Result<_, Failure>>()?;
+    let facts = Facts { dims: args.dim.clone(), values, ..Facts::default() };
     let model = read_model(&args.model, &facts, &engine.registry)?;
     let graph = args
         .output

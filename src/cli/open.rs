@@ -17,9 +17,9 @@ use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::args::GraphArgs;
-use super::import::{is_model, read_model, shape_of};
+use super::import::{is_model, read_model_for, shape_of};
 use super::output::{Failure, complain, render};
-use crate::{Facts, Model};
+use crate::Model;
 
 /// A limit above the size of any graph, since a device never ends.
 const MOST_BYTES: u64 = 64 << 20;
@@ -55,7 +55,7 @@ pub(super) fn open_for(
     let (graph, weights) = match is_model(&args.graph) {
         false => (add(&mut sources, &args.graph, &mut diagnostics)?, IndexMap::new()),
         true => {
-            let model = read_model(&args.graph, &Facts::default(), registry)?;
+            let model = read_model_for(&args.graph, inputs, registry)?;
             let text = model.text(None, &extents_by(inputs, &model));
             (sources.add(args.graph.display().to_string(), text), model.weights)
         }

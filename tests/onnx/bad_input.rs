@@ -481,7 +481,7 @@ fn claims_of_much_memory_are_refused() {
         &large,
         Code::E0508,
         expect![
-            "node `s` (SplitToSequence) splits into parts of unknown size, or too many; make its operands constants, or give extents: `engine import --value NAME=[…] --dim B=8`"
+            "node `s` (SplitToSequence) splits into parts of unknown size, or too many; make its operands constants: `engine import --value NAME=[…]`"
         ],
     );
     let again = Node { domain: "own".into(), ..node("Again", &["a"], "b") };

@@ -1,4 +1,4 @@
-//! Models of one op (`tests/examples/onnx_ops.py`).
+//! Models of one op (`tests/examples/onnx_ops.py`), and those whose numbers depend on element types (`typed.py`).
 
 use super::common::{bytes, compare, outputs, tensor};
 use super::present::{cpu, gpus};
@@ -11,10 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 const RECORDED: &str = include_str!("../examples/onnx_ops.json");
+const TYPED: &str = include_str!("typed.json");
 
-fn fault_of(case: &Json, device: &Arc<dyn Device>) -> Option<String> {
+/// The difference from the recorded results, or the reason why there is none.
+pub fn fault_of(case: &Json, facts: &Facts, device: &Arc<dyn Device>) -> Option<String> {
     let model = bytes(case["model"].as_str().unwrap());
-    let imported = Engine::new().import(Path::new("model.onnx"), model, &Facts::default());
+    let imported = Engine::new().import(Path::new("model.onnx"), model, facts);
     let model = match imported {
         Ok(model) => model,
         Err(fault) => return Some(format!("{}; {:?}", fault.message, fault.help)),
@@ -58,24 +60,30 @@ fn long_loops_stay_loops() {
     expect_file!["../golden/onnx_loops.txt"].assert_eq(&text_of(&names));
 }
 
-/// Compares the results of the cases whose names are wanted.
-fn expect_results(device: &Arc<dyn Device>, is_wanted: impl Fn(&str) -> bool) {
-    let cases: Vec<Json> = serde_json::from_str(RECORDED).unwrap();
+/// Compares the results of the recorded cases whose names are wanted.
+fn expect_results(recorded: &str, device: &Arc<dyn Device>, is_wanted: impl Fn(&str) -> bool) {
+    let cases: Vec<Json> = serde_json::from_str(recorded).unwrap();
     let named = cases.iter().map(|case| (case["name"].as_str().unwrap(), case));
     let wanted: Vec<_> = named.filter(|(name, _)| is_wanted(name)).collect();
     assert!(!wanted.is_empty());
-    let faults = wanted.iter().filter_map(|(name, case)| Some((name, fault_of(case, device)?)));
+    let faults =
+        wanted.iter().filter_map(|(name, case)| Some((name, fault_of(case, &Facts::default(), device)?)));
     let faults: Vec<String> = faults.map(|(name, fault)| format!("{name}: {fault}")).collect();
     assert!(faults.is_empty(), "{} of {} cases fail:\n{}", faults.len(), wanted.len(), faults.join("\n"));
 }
 
 #[test]
 fn ops_compute_the_results_of_onnxruntime() {
-    expect_results(&cpu(2), |_| true);
+    expect_results(RECORDED, &cpu(2), |_| true);
+}
+
+#[test]
+fn numbers_keep_to_their_element_types() {
+    expect_results(TYPED, &cpu(2), |_| true);
 }
 
 #[test]
 fn loops_compute_the_same_results_on_gpus() {
     let is_loop = |name: &str| name.starts_with("Loop") || name.starts_with("Scan");
-    gpus().iter().for_each(|gpu| expect_results(gpu, is_loop));
+    gpus().iter().for_each(|gpu| expect_results(RECORDED, gpu, is_loop));
 }
