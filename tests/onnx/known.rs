@@ -1,4 +1,4 @@
-//! Models whose shapes follow from constants, or from the values of their inputs (`known.py`).
+//! Models whose shapes follow from constants, or from the values of their inputs (`tests/examples/onnx_known.py`).
 
 use super::common::{bytes, tensor};
 use super::ops::fault_of;
@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use serde_json::Value as Json;
 use std::path::Path;
 
-const RECORDED: &str = include_str!("known.json");
+const RECORDED: &str = include_str!("../examples/onnx_known.json");
 
 /// The recorded cases that do, or do not, need the values of their inputs.
 fn cases(is_given: bool) -> Vec<Json> {

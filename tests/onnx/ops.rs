@@ -1,4 +1,4 @@
-//! Models of one op (`tests/examples/onnx_ops.py`), and those whose numbers depend on element types (`typed.py`).
+//! Models of one op (`tests/examples/onnx_ops.py`), and those whose numbers depend on element types (`onnx_typed.py`).
 
 use super::common::{bytes, compare, outputs, tensor};
 use super::present::{cpu, gpus};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const RECORDED: &str = include_str!("../examples/onnx_ops.json");
-const TYPED: &str = include_str!("typed.json");
+const TYPED: &str = include_str!("../examples/onnx_typed.json");
 
 /// The difference from the recorded results, or the reason why there is none.
 pub fn fault_of(case: &Json, facts: &Facts, device: &Arc<dyn Device>) -> Option<String> {

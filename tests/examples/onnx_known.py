@@ -1,17 +1,15 @@
-"""Writes known.json: models whose shapes follow from constants, or from the values of their inputs.
+"""Writes onnx_known.json: models whose shapes follow from constants, or from the values of their inputs.
 
-    python tests/onnx/known.py     # needs onnx and onnxruntime
+    python tests/examples/onnx_known.py     # needs onnx and onnxruntime
 """
 
 import json
 import pathlib
-import sys
 
 import numpy as np
 from onnx import TensorProto, helper
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "examples"))
 
 from onnx_ops import CASES, rand, run
 
@@ -124,5 +122,5 @@ if __name__ == "__main__":
     for family in [moves, numbers, domains, branches, extents, given]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
-    (HERE / "known.json").write_text(f"[\n{lines}\n]\n")
+    (HERE / "onnx_known.json").write_text(f"[\n{lines}\n]\n")
     print(len(CASES), "cases")

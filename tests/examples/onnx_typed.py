@@ -1,19 +1,17 @@
-"""Writes typed.json: models whose numbers depend on element types, or on what is known at import, with the results of
+"""Writes onnx_typed.json: models whose numbers depend on element types, or on what is known at import, with the results of
 onnxruntime.
 
-    python tests/onnx/typed.py     # needs onnx and onnxruntime
+    python tests/examples/onnx_typed.py     # needs onnx and onnxruntime
 """
 
 import json
 import pathlib
-import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "examples"))
 
 from onnx_ops import CASES, case, run
 
@@ -117,5 +115,5 @@ if __name__ == "__main__":
     for family in [element_types, reductions, powers, loops, corners]:
         family()
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in CASES)
-    (HERE / "typed.json").write_text(f"[\n{lines}\n]\n")
+    (HERE / "onnx_typed.json").write_text(f"[\n{lines}\n]\n")
     print(len(CASES), "cases")
