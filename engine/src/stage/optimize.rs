@@ -1,7 +1,7 @@
 //! From a loss to the next parameters.
 
 use super::loss_scale::Factor;
-use super::own::own_input;
+use super::own::Names;
 use super::rates::rate;
 use super::recompute::recompute;
 use super::slots::Slots;
@@ -72,9 +72,9 @@ pub fn accumulate(
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
     let Gradients { mut b, params, grads, .. } = gradients(graph, steps, more, registry)?;
-    let n_batches = steps.stage.accumulate;
+    let (n_batches, mut names) = (steps.stage.accumulate, Names::default());
     for (param, grad) in params.into_iter().zip(grads) {
-        let total = total_of(&mut b, param)?;
+        let total = total_of(&mut b, &mut names, param)?;
         let dtype = b.dtype(total);
         let grad = b.cast(grad, dtype);
         let share = b.scale(grad, 1.0 / n_batches as f64);
@@ -93,11 +93,11 @@ pub fn apply(
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
     let mut b = Builder::new(graph, registry);
-    let (mut params, mut grads, mut totals) = (vec![], vec![], vec![]);
+    let (mut params, mut grads, mut totals, mut names) = (vec![], vec![], vec![], Names::default());
     for decl in declared.iter().filter(|decl| steps.trained.contains(&decl.name)) {
-        let known = b.graph.find(&decl.name);
+        let known = names.find(&b.graph, &decl.name);
         let param = known.unwrap_or_else(|| b.input(&decl.name, InputKind::Param, decl.ty.clone()));
-        let total = total_of(&mut b, param)?;
+        let total = total_of(&mut b, &mut names, param)?;
         let dtype = b.dtype(param);
         grads.push(b.cast(total, dtype));
         params.push(param);
@@ -114,12 +114,12 @@ pub fn apply(
 }
 
 /// The state in which a parameter's gradients are averaged.
-fn total_of(b: &mut Builder, param: Value) -> Result<Value, StageIssue> {
+fn total_of(b: &mut Builder, names: &mut Names, param: Value) -> Result<Value, StageIssue> {
     let name = format!("{}.grad", b.graph.name_of(param));
     let dtype = b.dtype(param).accumulator();
     let ty = b.ty(param).with_dtype(dtype);
     b.set_scope(&name, None);
-    own_input(b, &name, InputKind::State, ty)
+    names.own_input(b, &name, InputKind::State, ty)
 }
 
 /// A graph with the gradients of its loss by parameters, and the factor of a scaled loss.
@@ -218,14 +218,16 @@ fn no_gradient(issue: GradIssue) -> StageIssue {
 /// The gradients under the names `d.PARAM`, by which users ask for them. Values that are known by another name already,
 /// those of the forward graph among them, keep it.
 fn name_gradients(b: &mut Builder, params: &[Value], grads: Vec<Value>, forward: Vec<Value>) -> Vec<Value> {
-    let mut known: HashSet<Value> = forward.into_iter().collect();
+    let (mut known, mut names): (HashSet<Value>, _) = (forward.into_iter().collect(), Names::default());
     let name_of = |(&param, grad): (&Value, Value)| {
         let name: Symbol = format!("d.{}", b.graph.name_of(param)).into();
-        if b.graph.find(&name).is_some() {
+        if names.find(&b.graph, &name).is_some() {
             return grad;
         }
         if known.insert(grad) {
-            return named(b, grad, &name);
+            let grad = named(b, grad, &name);
+            names.add(name, grad);
+            return grad;
         }
         let ty = b.ty(grad).clone();
         b.push_named(name, NodeOp::View(View::Reshape), vec![grad], ty)
@@ -260,11 +262,12 @@ fn step_params(
         let rate = rate(builder, (&name, schedule), steps.n_steps, steps.stage.mode)?;
         rates.insert(name, rate);
     }
+    let mut names = Names::default();
     for (&param, grad) in params.iter().zip(grads) {
         let settings = optimizer.settings_of(builder.graph.name_of(param));
         let attrs = attrs_for(settings.attrs, settings.decay_bias, builder.ty(param));
         let operands = [param, grad, rates[&settings.lr]];
-        update(builder, (settings.op, attrs), operands, (&steps.slots, guard.is_some()))?;
+        update(builder, (settings.op, attrs), operands, (&steps.slots, guard.is_some()), &mut names)?;
     }
     if let Some(guard) = guard {
         guard.hold(builder, first, steps.once);
@@ -326,7 +329,8 @@ fn update(
     b: &mut Builder,
     (op, attrs): (&str, Attrs),
     [param, grad, lr]: [Value; 3],
-    (names, is_guarded): (&Slots, bool),
+    (usual, is_guarded): (&Slots, bool),
+    names: &mut Names,
 ) -> Result<(), StageIssue> {
     let name = b.graph.name_of(param).clone();
     let ty = b.ty(param).clone();
@@ -339,8 +343,8 @@ fn update(
         return Err(StageIssue::new(format!("`{op}` is not an optimizer"), None));
     };
     let slot = |slot: &String| {
-        let name = names.name(&format!("{name}.{slot}"));
-        own_input(b, &name, InputKind::State, ty.clone())
+        let name = usual.name(&format!("{name}.{slot}"));
+        names.own_input(b, &name, InputKind::State, ty.clone())
     };
     let slots: Vec<Value> = slots.iter().map(slot).collect::<Result<_, _>>()?;
     let operands: Vec<Value> = [param, grad, lr].into_iter().chain(slots.iter().copied()).collect();
@@ -355,7 +359,8 @@ fn update(
     })?;
     for (state, next) in [param].into_iter().chain(slots).zip(next) {
         let next_name: Symbol = format!("{}.next", b.graph.name_of(state)).into();
-        if b.graph.find(&next_name).is_none() {
+        if names.find(&b.graph, &next_name).is_none() {
+            names.add(next_name.clone(), next);
             b.graph.nodes[next.node].outputs[next.port].name = next_name;
         }
         b.graph.state.push(StateLink { input: state.node, next });
