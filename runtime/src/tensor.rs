@@ -304,6 +304,24 @@ impl fmt::Debug for HostTensor {
     }
 }
 
+/// The number that some bytes begin with.
+pub(crate) fn number_of(dtype: DType, bytes: [u8; 8]) -> f64 {
+    let [a, b, c, d, ..] = bytes;
+    match dtype {
+        DType::Bool | DType::U8 => f64::from(a),
+        DType::I8 => f64::from(i8::from_le_bytes([a])),
+        DType::I16 => f64::from(i16::from_le_bytes([a, b])),
+        DType::U16 => f64::from(u16::from_le_bytes([a, b])),
+        DType::I32 => f64::from(i32::from_le_bytes([a, b, c, d])),
+        DType::U32 => f64::from(u32::from_le_bytes([a, b, c, d])),
+        DType::I64 => i64::from_le_bytes(bytes) as f64,
+        DType::F16 => f16::from_le_bytes([a, b]).to_f64(),
+        DType::BF16 => bf16::from_le_bytes([a, b]).to_f64(),
+        DType::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
+        DType::F64 => f64::from_le_bytes(bytes),
+    }
+}
+
 /// A type as graphs print it: `f32[64,10]`.
 pub fn type_text(dtype: DType, shape: &[usize]) -> String {
     let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
@@ -355,7 +373,11 @@ mod tests {
     #[test]
     fn every_element_type_widens_to_f64() {
         fn widened<T: Element>(element: T) -> f64 {
-            HostTensor::scalar(element).to_f64()[0]
+            let tensor = HostTensor::scalar(element);
+            let mut bytes = [0; 8];
+            bytes[..tensor.bytes().len()].copy_from_slice(tensor.bytes());
+            assert_eq!(number_of(tensor.dtype(), bytes), tensor.to_f64()[0]);
+            tensor.to_f64()[0]
         }
         assert_eq!(widened(250u8), 250.0);
         assert_eq!(widened(-7i8), -7.0);

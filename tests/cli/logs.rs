@@ -240,6 +240,29 @@ fn a_log_does_not_change_the_results() {
     }
 }
 
+/// Metrics of whole numbers, and losses of other floats than `f32`, have their own values in lines of steps.
+#[test]
+fn numbers_of_every_type_are_logged() {
+    for dtype in ["f16", "f32", "f64"] {
+        let desk = Desk::new();
+        let graph = r#"(
+            data: {"d": (source: "numbers", n_train: 8, n_test: 1)},
+            inputs: {"n": (type: "i32[B]", from: "d.number")},
+            params: {"w": (type: "f32[2]", init: Ones)},
+            nodes: {"loss": "sum(cast(w * w, dtype=DTYPE))", "count": "sum(n * 0 + 3)", "is_none": "sum(n * 0) == 0"},
+            stages: {"train": Train(
+                data: "d.train", batch: 4, epochs: 1, loss: "loss", metrics: ["count", "is_none"],
+                optimizer: Sgd(lr: 0.1),
+            )},
+        )"#;
+        desk.write("tiny.ron", graph.replace("DTYPE", dtype));
+        desk.run(&["--log", "logs", "--log-every", "1"]);
+        let lines = lines(&desk);
+        let metrics = &of_event(&lines, "step")[0]["metrics"];
+        assert_eq!(*metrics, serde_json::json!({"loss": 2.0, "count": 12.0, "is_none": 1.0}), "{dtype}");
+    }
+}
+
 #[test]
 fn a_resumed_run_continues_its_log() {
     let desk = Desk::new();

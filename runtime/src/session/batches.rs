@@ -14,7 +14,7 @@ use super::plan::{StagePlan, Sum};
 use super::state::{State, carried, states};
 use super::windows::Windows;
 use crate::device::{Executable, KernelTime, RunError};
-use crate::tensor::HostTensor;
+use crate::tensor::{HostTensor, number_of};
 
 type Prepared = Result<Box<dyn Executable>, SessionError>;
 
@@ -39,6 +39,15 @@ impl Ready {
     pub(super) fn kept(&self) -> Result<Vec<(Symbol, HostTensor)>, SessionError> {
         let kept = self.outputs(|name| name.starts_with(KEPT))?.into_iter();
         Ok(kept.map(|(name, value)| (name[KEPT.len()..].into(), value)).collect())
+    }
+
+    /// The value of a scalar output of the last run, without an allocation; none if there is no such output.
+    fn number(&self, name: &str) -> Option<f64> {
+        let Plan { outputs, buffers, .. } = &*self.plan.plan;
+        let (_, buffer) = outputs.iter().find(|(known, _)| **known == *name)?;
+        let (ty, mut bytes) = (&buffers[*buffer].ty, [0; 8]);
+        self.executable.read_output(name, bytes.get_mut(..ty.bytes())?).ok()?;
+        Some(number_of(ty.dtype, bytes))
     }
 
     /// Some outputs of the last run.
@@ -208,12 +217,9 @@ impl Batches {
         ready.profile(step as u32 * self.layout.n_parts as u32)
     }
 
-    /// The value of an `f32[]` output after the last step; none if there is no such output.
-    pub(super) fn output(&self, name: &str) -> Option<f32> {
-        let mut bytes = [0; 4];
-        let mut ready = [self.latest(), self.apply.as_ref()].into_iter().flatten();
-        ready.find_map(|ready| ready.executable.read_output(name, &mut bytes).ok())?;
-        Some(f32::from_le_bytes(bytes))
+    /// The value of a scalar output of any type after the last step; none if there is no such output.
+    pub(super) fn output(&self, name: &str) -> Option<f64> {
+        [self.latest(), self.apply.as_ref()].into_iter().flatten().find_map(|ready| ready.number(name))
     }
 
     /// The nodes whose values are kept, by name, with those of the last step.

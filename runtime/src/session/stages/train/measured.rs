@@ -16,7 +16,7 @@ impl Training {
             n_steps: self.n_steps,
             epoch: (self.step - 1) / per_epoch + 1,
             n_epochs: self.n_steps.div_ceil(per_epoch),
-            loss: self.batches.sums.first().and_then(|loss| self.batches.output(&loss.metric)).map(f64::from),
+            loss: self.batches.sums.first().and_then(|loss| self.batches.output(&loss.metric)),
             measure: Measure(&|| self.measured(session)),
         });
     }
@@ -24,7 +24,7 @@ impl Training {
     /// The measurements of the last step.
     pub(super) fn measured(&self, session: &Session) -> StepReport {
         let per_epoch = self.batches.layout.steps() as u64;
-        let output = |name: &str| self.batches.output(name).map(f64::from);
+        let output = |name: &str| self.batches.output(name);
         let metrics = self.batches.sums.iter().map(|sum| &sum.metric);
         StepReport {
             step: self.step,
