@@ -39,6 +39,9 @@ pub struct DeviceModel {
     pub adds_f64: bool,
     /// Whether there is an `i64`.
     pub has_i64: bool,
+    /// Whether comparisons of `i64` know the sign of an `i32` that was widened.
+    #[serde(default = "holds")]
+    pub compares_widened: bool,
     /// Whether there is an `f64`.
     pub has_f64: bool,
     /// Whether arithmetic may take subnormal numbers for zeros.
@@ -189,6 +192,11 @@ impl Default for KernelLimits {
     }
 }
 
+/// What a model says that was recorded before its device was asked.
+fn holds() -> bool {
+    true
+}
+
 impl DeviceModel {
     /// An NVIDIA H200 with CUDA 13. Kernels use the 48 KiB of shared memory that need no opt-in; only double-buffered rows
     /// take all of it.
@@ -206,6 +214,7 @@ impl DeviceModel {
         adds_four: true,
         adds_f64: true,
         has_i64: true,
+        compares_widened: true,
         has_f64: true,
         may_flush: false,
         has_exact_grid: true,
@@ -271,6 +280,7 @@ impl DeviceModel {
         adds_four: false,
         adds_f64: false,
         has_i64: false,
+        compares_widened: true,
         has_f64: false,
         may_flush: true,
         has_exact_grid: false,
@@ -309,6 +319,7 @@ impl DeviceModel {
     /// A desktop GPU through wgpu, with the extensions and limits that most have.
     pub const DESKTOP: DeviceModel = DeviceModel {
         has_i64: true,
+        compares_widened: true,
         has_f64: true,
         adds_f32: true,
         plane: 32,
@@ -331,6 +342,7 @@ impl DeviceModel {
     /// The CPU.
     pub const CPU: DeviceModel = DeviceModel {
         has_i64: true,
+        compares_widened: true,
         has_f64: true,
         has_exact_functions: true,
         may_flush: false,

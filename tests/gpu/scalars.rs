@@ -251,3 +251,25 @@ fn is_beyond(op: &Scalar, dtype: DType, bits: u64, on_gpu: bool) -> bool {
     let is_wave = matches!(op, Scalar::Unary(Unary::Sin | Unary::Cos));
     is_wave && on_gpu && dtype == DType::F64 && f64::from_bits(bits).abs() > 1e12
 }
+
+/// Compilers may fold comparisons with numbers that are widened in the same kernel.
+#[test]
+fn numbers_that_are_widened_keep_their_sign() {
+    let case = Case::new(|b| {
+        let mut outputs = vec![];
+        for dtype in [DType::I8, DType::I16, DType::I32] {
+            let x = data(b, &format!("x{dtype}"), dtype, &[300]);
+            let five = b.full_like(x, 5.0);
+            let x = b.sub(x, five);
+            let wide = b.cast(x, DType::I64);
+            for (op, number) in [(Binary::Lt, 0.0), (Binary::Lt, 3.0), (Binary::Lt, -2.0), (Binary::Eq, -1.0)]
+            {
+                let number = b.full_like(wide, number);
+                outputs.extend([b.binary(op, wide, number), b.binary(op, number, wide)]);
+            }
+            outputs.push(b.unary(Unary::Sign, wide));
+        }
+        outputs
+    });
+    case.check(0.0);
+}

@@ -1,7 +1,7 @@
 //! Probes of behaviour that WGSL does not guarantee, run once when a GPU is opened.
 //!
 //! WGSL leaves open the assignment of threads to subgroups, the rounding of halves, subnormal halves and the propagation of
-//! NaN. Most GPUs behave as the engine needs. A GPU that fails a probe gets kernels without that assumption.
+//! NaN; and compilers err. Most GPUs behave as the engine needs. A GPU that fails a probe gets kernels without that assumption.
 
 use crate::device::DeviceError;
 use engine_core::device_model::DeviceModel;
@@ -33,7 +33,8 @@ pub fn found(model: DeviceModel, plane: Option<usize>, run: Run) -> Result<Devic
     };
     let [reads_halves, writes_halves] = [is_so(reads_halves(run))?, is_so(writes_halves(run))?];
     let exp_keeps_nan = is_so(exp_keeps_nan(run))?;
-    let model = DeviceModel { plane, reads_halves, writes_halves, exp_keeps_nan, ..model };
+    let compares_widened = !model.has_i64 || is_so(compares_widened(run))?;
+    let model = DeviceModel { plane, reads_halves, writes_halves, exp_keeps_nan, compares_widened, ..model };
     Ok(model.with_kernel_limits())
 }
 
@@ -139,6 +140,25 @@ fn probe(@builtin(global_invocation_id) thread: vec3<u32>) {{
         (0..THREADS as u32).map(|number| (number % 2) << 31 | 0x7F80_0000 | payload(number / 2)).collect();
     let words = run(Probe { text, given: &bits, n_found: 2 * bits.len(), n_blocks: 1 })?;
     Ok(words.iter().all(|&word| f32::from_bits(word).is_nan()))
+}
+
+/// Whether comparisons with constants know the sign of a widened number. Mesa 22.3 folds them to the opposite.
+fn compares_widened(run: Run) -> Result<bool, DeviceError> {
+    let text = format!(
+        "{BINDINGS}
+@compute @workgroup_size({THREADS}, 1, 1)
+fn probe(@builtin(global_invocation_id) thread: vec3<u32>) {{
+    let x = i64(bitcast<i32>(given[thread.x]));
+    found[thread.x] = select(0u, 1u, x < i64(5)) | select(0u, 2u, x > i64(0)) | select(0u, 4u, x >= i64(-7));
+}}
+"
+    );
+    let numbers: Vec<i32> =
+        (0..THREADS as i32).map(|number| (number - 128).wrapping_mul(1 << (number % 25))).collect();
+    let given: Vec<u32> = numbers.iter().map(|number| number.cast_unsigned()).collect();
+    let words = run(Probe { text, given: &given, n_found: given.len(), n_blocks: 1 })?;
+    let expected = |x: i32| u32::from(x < 5) | u32::from(x > 0) << 1 | u32::from(x >= -7) << 2;
+    Ok(numbers.iter().zip(&words).all(|(&number, &word)| word == expected(number)))
 }
 
 /// All halves, the midpoints between neighbours, and the floats next to the midpoints; padded to a multiple of [`THREADS`].

@@ -218,7 +218,18 @@ impl Code<'_> {
             let wide = self.out(U64, Operator::Cast(UnaryOperator { input: x }));
             return self.out(I64, Operator::Cast(UnaryOperator { input: wide }));
         }
+        if x.elem_type() == I32 && elem == I64 && !self.device.compares_widened {
+            return self.widened_by_hand(x);
+        }
         self.out(elem, Operator::Cast(UnaryOperator { input: x }))
+    }
+
+    /// An `i32` as `i64`, which the compiler of the device does not see as widened: its distance from the least one is unsigned.
+    fn widened_by_hand(&mut self, x: Variable) -> Variable {
+        let (bits, least) = (self.cast(U32, x), self.int(U32, 1 << 31));
+        let distance = self.bit(Bitwise::BitwiseXor, bits, least);
+        let (distance, least) = (self.cast(I64, distance), self.int(I64, 1 << 31));
+        self.bin(Arithmetic::Sub, distance, least)
     }
 
     // ---- Element numbers.

@@ -12,6 +12,7 @@ pub const POOR: DeviceModel = DeviceModel {
     library: None,
     has_extremes: false,
     exp_keeps_nan: false,
+    compares_widened: false,
     double_buffer_bytes: 0,
     adds_four: false,
     has_exact_grid: false,
