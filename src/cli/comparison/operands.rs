@@ -87,7 +87,7 @@ impl Sort {
 }
 
 /// Operands for all inputs, rounded to their types. Integers are valid indices for every use in the part, and for all that
-/// the part computes from them. No divisor is 0. Operands of an op of `typed`, the graph of the part, lie in the op's
+/// the part computes from them; they have both signs in a part without indices. No divisor is 0. Operands of an op of `typed`, the graph of the part, lie in the op's
 /// ranges. All other numbers are multiplied by `scale`.
 ///
 /// # Errors
@@ -95,7 +95,8 @@ impl Sort {
 pub(crate) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> Result<Operands, OracleError> {
     let ranges = ranges(typed);
     let indices = Indices::of(part);
-    let mut bound = smallest_axis(part).max(1) as u32;
+    let mut bound =
+        smallest_axis(part).map_or(LARGEST_INTEGER, |n| n.clamp(1, LARGEST_INTEGER as usize) as u32);
     loop {
         let drawn = drawn(part, &ranges, (sort, scale), bound);
         match indices.check(&drawn) {
@@ -105,6 +106,9 @@ pub(crate) fn operands(part: &Graph, typed: &Graph, sort: Sort, scale: f64) -> R
     }
 }
 
+/// The bound of integers that are drawn.
+const LARGEST_INTEGER: u32 = 128;
+
 /// Operands with integers below `bound`.
 fn drawn(
     part: &Graph,
@@ -113,6 +117,7 @@ fn drawn(
     bound: u32,
 ) -> Operands {
     let lowest = u32::from(divides(part));
+    let has_signs = lowest == 0 && smallest_axis(part).is_none();
     let divisors = divisors(part);
     let mut stream = WordStream::new(SEED, sort as u32, 0);
     let inputs = part.inputs().filter(|(_, kind)| *kind != InputKind::Step);
@@ -122,6 +127,9 @@ fn drawn(
         let mut number = || match ty.dtype {
             DType::Bool => f64::from(stream.below(2)),
             dtype if dtype.is_float() => sort.number_in(range, scale, &mut stream),
+            dtype if has_signs && dtype.int_range().is_some_and(|(low, _)| low < 0) => {
+                f64::from(stream.below(2 * bound)) - f64::from(bound)
+            }
             _ => f64::from((lowest + stream.below(bound)).min(bound - 1).max(least)),
         };
         let numbers: Vec<f64> = (0..ty.numel()).map(|_| number()).collect();
@@ -148,16 +156,16 @@ fn held(ty: &Type, numbers: Vec<f64>) -> OracleTensor {
     OracleTensor::new(ty.dtype, &ty.extents(), &held)
 }
 
-/// The smallest extent that an index of the part selects from, in its loops as well.
-fn smallest_axis(part: &Graph) -> usize {
+/// The smallest extent that an index of the part selects from, in its loops as well; none without indices.
+fn smallest_axis(part: &Graph) -> Option<usize> {
     let axis_of = |node: &Node| match node.op {
         NodeOp::Check(Requirement::Index { bound }) => Some(bound),
         NodeOp::Gather { axis, .. } | NodeOp::Scatter { axis, .. } => {
             Some(part.ty(node.inputs[0]).extents()[axis])
         }
-        _ => node.regions.iter().map(smallest_axis).min(),
+        _ => node.regions.iter().filter_map(smallest_axis).min(),
     };
-    part.nodes.iter().filter_map(axis_of).min().unwrap_or(128).min(128)
+    part.nodes.iter().filter_map(axis_of).min()
 }
 
 // ---- Examples of ops, larger.
