@@ -81,7 +81,7 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     (
         "nearest",
         "select(is_nan(a), -1.0, b)",
-        "only a filter that leaves too few rows shows it, at infinite distances; `tests/search/filters.rs` has such",
+        "only a filter that leaves too few rows shows it, at infinite distances; `tests/retrieval/search/filters.rs` has such",
     ),
     ("nearest_rows", "step 2, sub", "a square has no sign"),
     ("nearest_rows", "topk_rows(y0.6, k=2, largest=false)` negated", "few rows need no certificate"),
@@ -163,7 +163,7 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "select(a < 4.930380657631324e-32",
         "any power of two near the inverse of a size scales a row",
     ),
-    ("nearest", "select(is_nan(a), a, 0.0)", "rows of NaN are in tests/search"),
+    ("nearest", "select(is_nan(a), a, 0.0)", "rows of NaN are in tests/retrieval/search"),
     ("nearest", "`|a, b| a * b` with step 2, mul, negated", "both vectors of a cosine are negated"),
     ("nearest", "(a - b * c * d)", "a square has no sign"),
     (
@@ -171,12 +171,12 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "select(a < 4.930380657631324e-32",
         "any power of two near the inverse of a size scales a row",
     ),
-    ("within", "select(is_nan(a), a, 0.0)", "rows of NaN are in tests/search"),
+    ("within", "select(is_nan(a), a, 0.0)", "rows of NaN are in tests/retrieval/search"),
     ("within", "`|a, b| a * b` with step 2, mul, negated", "both vectors of a cosine are negated"),
     ("within", "(a - b * c * d)", "a square has no sign"),
-    ("nearest", ".const(1.925929944387236e-34)", "no example has rows so long; they are in tests/search"),
-    ("within", ".const(1.925929944387236e-34)", "no example has rows so long; they are in tests/search"),
-    ("nearest", "select(is_nan(a), inf, a)` with inf negated", "rows of NaN are in tests/search"),
+    ("nearest", ".const(1.925929944387236e-34)", "rows so long are in tests/retrieval/search"),
+    ("within", ".const(1.925929944387236e-34)", "rows so long are in tests/retrieval/search"),
+    ("nearest", "select(is_nan(a), inf, a)` with inf negated", "rows of NaN are in tests/retrieval/search"),
 ];
 
 #[test]

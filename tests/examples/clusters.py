@@ -1,4 +1,4 @@
-"""The costs of scikit-learn's k-means, for tests/clusters.rs and tests/cli/graphs.rs: python tests/examples/clusters.py [MNIST]
+"""The costs of scikit-learn's k-means, for tests/retrieval/clusters.rs and tests/cli/graphs.rs: python tests/examples/clusters.py [MNIST]
 
 MNIST is the file of training images. Its first 3,000 rows are grouped around 64 centres."""
 

@@ -1,21 +1,11 @@
-#![allow(clippy::unwrap_used, missing_docs)]
 //! Starts and settings of k-means beside loops in double precision, on every device that is present.
 
+use crate::present;
+use crate::run::run;
+use crate::ways::devices;
 use engine::Engine;
 
-#[path = "common/offline.rs"]
-mod offline;
-#[path = "kmeans/online.rs"]
 mod online;
-#[path = "common/present.rs"]
-mod present;
-#[path = "common/run.rs"]
-mod run;
-#[path = "common/ways.rs"]
-mod ways;
-
-use run::run;
-use ways::devices;
 
 type Rows = Vec<Vec<f64>>;
 

@@ -1,8 +1,8 @@
 //! Means that follow rows, step by step.
 
+use super::{assert_near, squared};
 use crate::run::run;
 use crate::ways::devices;
-use crate::{assert_near, squared};
 
 /// Balls around centres that move hold all rows of all steps.
 #[test]

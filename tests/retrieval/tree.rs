@@ -1,6 +1,8 @@
-#![allow(clippy::unwrap_used, missing_docs)]
 //! Indexes of rows on every device that is present, beside a search of all rows in double precision.
 
+use crate::run::run;
+use crate::ways::devices;
+use crate::{offline, present};
 use engine::Engine;
 use engine::core::compile::{Options, compile};
 use engine::core::device_model::DeviceModel;
@@ -11,19 +13,7 @@ use engine::runtime::device::Device;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-#[path = "common/offline.rs"]
-mod offline;
-#[path = "common/present.rs"]
-mod present;
-#[path = "common/run.rs"]
-mod run;
-#[path = "tree/scales.rs"]
 mod scales;
-#[path = "common/ways.rs"]
-mod ways;
-
-use run::run;
-use ways::devices;
 
 /// Whole outputs of the only graph of a pipeline.
 fn outputs(
@@ -317,7 +307,7 @@ fn an_index_has_the_same_bits_for_any_number_of_threads() {
 /// The graph of the repository, with fewer trips.
 #[test]
 fn an_index_that_changes_equals_a_search_of_all_rows() {
-    let text = include_str!("../graphs/index_online.ron");
+    let text = include_str!("../../graphs/index_online.ron");
     for (device, fuse) in devices() {
         let trips = if device.info().name.contains("cpu") || !fuse { 20 } else { 8 };
         let text = text.replace("times: 50", &format!("times: {trips}"));

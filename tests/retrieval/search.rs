@@ -1,26 +1,16 @@
-#![allow(clippy::unwrap_used, missing_docs)]
 //! Exact search on every device that is present, beside a search in double precision.
 
+use crate::ways::devices;
+use crate::{offline, present};
 use engine::core::compile::Options;
 use engine::core::numerics::Precision;
 use engine::runtime::device::Device;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-#[path = "search/filters.rs"]
 mod filters;
-#[path = "search/heads.rs"]
 mod heads;
-#[path = "common/offline.rs"]
-mod offline;
-#[path = "common/present.rs"]
-mod present;
-#[path = "search/scales.rs"]
 mod scales;
-#[path = "common/ways.rs"]
-mod ways;
-
-use ways::devices;
 
 /// A search among generated rows.
 struct Case {

@@ -1,6 +1,8 @@
-#![allow(clippy::unwrap_used, missing_docs)]
 //! Sums and means by label, and k-means, on every device that is present.
 
+use crate::present;
+use crate::run::run;
+use crate::ways::devices;
 use engine::Engine;
 use engine::core::compile::{Options, compile};
 use engine::core::device_model::DeviceModel;
@@ -8,19 +10,7 @@ use engine::core::pipeline::RunStage;
 use engine::core::stage;
 use engine::runtime::device::DeviceKind;
 
-#[path = "common/offline.rs"]
-mod offline;
-#[path = "common/present.rs"]
-mod present;
-#[path = "common/run.rs"]
-mod run;
-#[path = "clusters/scales.rs"]
 mod scales;
-#[path = "common/ways.rs"]
-mod ways;
-
-use run::run;
-use ways::devices;
 
 /// Rows of small whole numbers with labels of which some have no row.
 struct Case {

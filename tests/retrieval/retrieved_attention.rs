@@ -1,23 +1,16 @@
-#![allow(clippy::unwrap_used, missing_docs)]
 //! Attention to blocks that bounds choose, on every device that is present, beside attention in double precision.
 
+use crate::ways::devices;
+use crate::{offline, present};
 use engine::core::compile::Options;
 use engine::core::ir::Symbol;
 use engine::runtime::device::Device;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
-#[path = "retrieved_attention/case.rs"]
 mod case;
-#[path = "common/offline.rs"]
-mod offline;
-#[path = "common/present.rs"]
-mod present;
-#[path = "common/ways.rs"]
-mod ways;
 
 use case::{B, Case, E, PLAIN, n_listed};
-use ways::devices;
 
 /// Queries, and keys of which those of a block are near each other.
 const CLUSTERED: [&str; 2] =

@@ -1,6 +1,7 @@
-#![allow(clippy::unwrap_used, missing_docs)]
 //! Ragged results on every device that is present, beside plain loops in double precision.
 
+use crate::offline;
+use crate::ways::devices;
 use engine::core::compile::Options;
 use engine::core::diag::Code;
 use engine::core::ir::Symbol;
@@ -8,15 +9,6 @@ use engine::runtime::device::Device;
 use engine::runtime::diagnostic::Coded;
 use indexmap::IndexMap;
 use std::sync::Arc;
-
-#[path = "common/offline.rs"]
-mod offline;
-#[path = "common/present.rs"]
-mod present;
-#[path = "common/ways.rs"]
-mod ways;
-
-use ways::devices;
 
 /// The outputs of a graph of these nodes, `"name": "expression"` each, on one device.
 fn run<const N: usize>(

@@ -1,6 +1,7 @@
-#![allow(clippy::unwrap_used, missing_docs)]
 //! Range search on every device that is present, beside a search in double precision.
 
+use crate::offline;
+use crate::ways::devices;
 use engine::Engine;
 use engine::core::compile::{Options, compile};
 use engine::core::ir::{DType, Literal, NodeOp, Symbol, parse};
@@ -10,15 +11,6 @@ use engine::runtime::device::Device;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-#[path = "common/offline.rs"]
-mod offline;
-#[path = "common/present.rs"]
-mod present;
-#[path = "common/ways.rs"]
-mod ways;
-
-use ways::devices;
 
 /// Radii that differ from query to query, 20 of them: -inf, inf, and multiples of a step.
 const RADII: &str = "where(k == 0.0, log(0.0 * k), where(k == 1.0, 1.0 / (0.0 * k), step * (k - 2.0)))";
