@@ -65,6 +65,18 @@ impl fmt::Display for Choice {
     }
 }
 
+impl Choice {
+    /// The name without the number of the device.
+    fn driver(self) -> &'static str {
+        match self {
+            Choice::Auto => "auto",
+            Choice::Cpu => "cpu",
+            Choice::Cuda(_) => "cuda",
+            Choice::Wgpu(_) | Choice::Software => "wgpu",
+        }
+    }
+}
+
 /// A device, and why it was chosen.
 pub struct Opened {
     /// The device.
@@ -106,6 +118,17 @@ pub enum OpenError {
         /// The error.
         source: DeviceError,
     },
+}
+
+impl OpenError {
+    /// The first clause of the reason. `engine devices` prints the whole of it.
+    fn in_short(&self) -> String {
+        let OpenError::Failed { source, .. } = self else { return "no driver in this build".to_string() };
+        let reason = source.to_string();
+        let ends = [": ", "; ", ", which"].into_iter().filter_map(|end| reason.find(end));
+        let clause = &reason[..ends.min().unwrap_or(reason.len())];
+        clause.strip_prefix("there is ").unwrap_or(clause).to_string()
+    }
 }
 
 impl Coded for OpenError {
@@ -167,20 +190,19 @@ pub fn open_next(next: &Next) -> Result<Opened, OpenError> {
     for (number, &choice) in next.choices.iter().enumerate() {
         match open(choice, None) {
             Ok(Opened { device, .. }) => {
-                let why = std::iter::once(format!("{choice}, {}", device.info().name));
-                let why = why.chain(reasons.iter().map(|reason| format!("because {reason}")));
-                let why = Some(why.collect::<Vec<_>>().join(", "));
+                let why = Some(format!("{choice}, {}{}", device.info().name, in_brackets(&reasons)));
                 let next = Next { choices: &next.choices[number + 1..], threads: next.threads };
                 return Ok(Opened { why, device, next: Some(next) });
             }
-            Err(OpenError::NoDriver(_)) => reasons.push(format!("this build has no driver for {choice}")),
-            Err(OpenError::Failed { source, .. }) => reasons.push(source.to_string()),
+            Err(error) => reasons.push(format!("{}: {}", choice.driver(), error.in_short())),
         }
     }
     let device = cpu(Choice::Auto, next.threads)?;
-    let because =
-        if reasons.is_empty() { String::new() } else { format!(", because {}", reasons.join(", and ")) };
-    Ok(Opened { device, why: Some(format!("cpu{because}")), next: None })
+    Ok(Opened { device, why: Some(format!("cpu{}", in_brackets(&reasons))), next: None })
+}
+
+fn in_brackets(reasons: &[String]) -> String {
+    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) }
 }
 
 fn cpu(choice: Choice, threads: Option<usize>) -> Result<Arc<dyn Device>, OpenError> {
@@ -267,6 +289,23 @@ mod tests {
         let Err(error) = started(Choice::Wgpu(0), start) else { panic!("it starts") };
         let said = "device `wgpu:0` does not start: its driver panicked: no such symbol";
         assert_eq!((error.to_string().as_str(), error.code()), (said, Some(Code::E0603)));
+    }
+
+    #[test]
+    fn the_reasons_of_auto_are_short() {
+        let short = |reason: &str| {
+            OpenError::Failed { choice: Choice::Cuda(0), source: DeviceError::Failed(reason.to_string()) }
+                .in_short()
+        };
+        assert_eq!(short("there is no NVIDIA driver: libcuda.so is not found"), "no NVIDIA driver");
+        let software =
+            "there is only a software adapter, which is slower than `--device cpu`; `--device wgpu:software`";
+        assert_eq!(short(software), "only a software adapter");
+        assert_eq!(short("the NVIDIA driver sees no GPU"), "the NVIDIA driver sees no GPU");
+        assert_eq!(OpenError::NoDriver(Choice::Cuda(0)).in_short(), "no driver in this build");
+        let reasons = ["cuda: no NVIDIA driver", "wgpu: only a software adapter"].map(String::from);
+        assert_eq!(in_brackets(&reasons), " (cuda: no NVIDIA driver; wgpu: only a software adapter)");
+        assert_eq!(in_brackets(&[]), "");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+mod after_help;
 mod export;
 mod import;
 mod shared;
@@ -17,23 +18,14 @@ use engine_core::pipeline::Given;
 use engine_runtime::session::Session;
 
 use super::form::Form;
-use super::values::{parse_every, parse_input, parse_steps, parse_switch, parse_threads};
+use super::values::{
+    folder, parse_count, parse_every, parse_input, parse_mib, parse_steps, parse_switch, parse_threads,
+};
 use crate::devices::Choice;
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0    success
-  1    the graph or its data is at fault
-  2    wrong usage
-  3    the machine is at fault: no such device, out of memory, disk full
-  130  interrupted, by Ctrl-C or a signal to end; training has saved its state
-
-Environment:
-  ENGINE_DATA_DIR  a folder with data sets, after --data-dir and before data/
-  ENGINE_OFFLINE   1: never use the network";
+use after_help::AFTER_HELP;
 
 #[derive(Parser)]
-#[command(name = "engine", version, disable_help_subcommand = true, about = "Runs compute graphs written as RON pipelines.", after_help = EXIT_CODES)]
+#[command(name = "engine", version, disable_help_subcommand = true, about = "Runs compute graphs written as RON pipelines.", after_help = AFTER_HELP)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -43,16 +35,17 @@ impl Arguments {
     /// The arguments, if they are consistent.
     pub(super) fn checked(self) -> Result<Self, clap::Error> {
         let misuse = match &self.command {
-            Command::Verify(args) => args.misuse().map(str::to_string),
-            Command::Run(RunArgs { inputs, .. }) | Command::Check(CheckArgs { inputs, .. }) => {
-                inputs.repeated().map(|name| format!("--input {name} is given twice: leave one of them out"))
-            }
+            Command::Verify(args) => args.misuse().map(|why| ("verify", why.to_string())),
+            Command::Run(RunArgs { inputs, .. }) => inputs.misuse().map(|why| ("run", why)),
+            Command::Check(CheckArgs { inputs, .. }) => inputs.misuse().map(|why| ("check", why)),
             _ => None,
         };
-        match misuse {
-            Some(why) => Err(Arguments::command().error(ErrorKind::ArgumentConflict, why)),
-            None => Ok(self),
-        }
+        let Some((name, why)) = misuse else { return Ok(self) };
+        let mut command = Arguments::command();
+        // Built, the command gives its subcommands their whole names.
+        command.build();
+        let of = command.find_subcommand_mut(name);
+        Err(of.unwrap_or(&mut Arguments::command()).error(ErrorKind::ArgumentConflict, why))
     }
 }
 
@@ -100,7 +93,7 @@ pub(super) struct PipelineArgs {
     #[command(flatten)]
     pub(super) graph: GraphArgs,
     /// A folder with data sets, searched first
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(super) data_dir: Option<PathBuf>,
 }
 
@@ -135,7 +128,7 @@ pub(super) struct MachineArgs {
 pub(super) struct ResidencyArgs {
     /// Keep splits of at most so many MiB on the device; rows of larger ones are copied as steps need them, with the
     /// same results. Default: half of a GPU's memory, the largest binding through wgpu, and no limit on the CPU
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_mib)]
     pub(super) resident_mib: Option<u32>,
 }
 
@@ -157,7 +150,7 @@ pub(super) struct CompileArgs {
     #[arg(long, value_name = "NAME", value_parser = parse_switch)]
     pub(super) without: Vec<String>,
     /// Make at most so many rewrites and joins of kernels
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(super) fuel: Option<usize>,
 }
 
@@ -235,7 +228,7 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     pub(super) changes: ChangeArgs,
     /// A folder with data sets, searched first
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(super) data_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) inputs: InputArgs,
@@ -344,7 +337,7 @@ pub(super) struct DataArgs {
     #[arg(value_name = "NAME")]
     pub(super) name: Option<String>,
     /// A folder with data sets, searched first
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(super) data_dir: Option<PathBuf>,
 }
 
@@ -385,7 +378,7 @@ pub(super) struct VerifyArgs {
     #[command(flatten)]
     pub(super) changes: ChangeArgs,
     /// A folder with data sets, searched first
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(super) data_dir: Option<PathBuf>,
     /// The device, as in `run --device`. Several, such as cuda,wgpu,cpu, are compared with the first of them
     #[arg(long, default_value = "auto", value_name = "DEVICE,...", value_delimiter = ',')]
@@ -436,7 +429,7 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     pub(super) residency: ResidencyArgs,
     /// Steps before the clock starts
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse_count)]
     pub(super) warmup: usize,
     /// Number of timings
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = parse_steps)]

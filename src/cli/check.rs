@@ -14,7 +14,7 @@ use engine_core::diag::Code;
 use engine_core::ir::Symbol;
 
 use super::args::{CheckArgs, GraphArgs, InputArgs};
-use super::open::{Opened, open};
+use super::open::{Opened, open_for};
 use super::output::{Failure, complain, print, remark};
 use crate::Engine;
 
@@ -49,7 +49,7 @@ fn check_several(engine: &Engine, args: &CheckArgs) -> Result<(), Failure> {
 fn check_one(engine: &Engine, graph: &Path, args: &CheckArgs) -> Result<String, Failure> {
     let mut registry = engine.registry.clone();
     let graph = GraphArgs { graph: graph.to_owned(), changes: args.changes.clone() };
-    let opened = open(&graph, &mut registry)?;
+    let opened = open_for(&graph, &args.inputs.named(), &mut registry)?;
     let pipeline = &opened.pipeline;
     args.inputs.expect_known(pipeline)?;
     let context =
@@ -95,10 +95,16 @@ impl InputArgs {
         self.input.iter().map(|(name, value)| (name.as_str().into(), value.clone())).collect()
     }
 
-    /// The first input that is given more than once.
-    pub(super) fn repeated(&self) -> Option<&str> {
+    /// The values as [`open_for`] takes them.
+    pub(super) fn named(&self) -> Vec<(Option<String>, Given)> {
+        self.input.iter().map(|(name, given)| (Some(name.clone()), given.clone())).collect()
+    }
+
+    /// A fault that the parser cannot find by itself: an input that is given more than once.
+    pub(super) fn misuse(&self) -> Option<String> {
         let mut names = HashSet::new();
-        self.input.iter().map(|(name, _)| name.as_str()).find(|name| !names.insert(*name))
+        let repeated = self.input.iter().map(|(name, _)| name).find(|name| !names.insert(*name))?;
+        Some(format!("--input {repeated} is given twice: leave one of them out"))
     }
 
     /// Fails if a name is not an input of the graph.

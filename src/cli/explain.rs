@@ -103,15 +103,23 @@ pub(super) fn why(engine: Engine, args: &WhyArgs) -> Result<(), Failure> {
     let answers: Vec<String> =
         graphs.iter().filter_map(|(name, compiled)| answer(name, compiled, from, to)).collect();
     if answers.is_empty() {
-        let graphs: Vec<&Graph> = graphs.iter().map(|(_, compiled)| &compiled.simplified).collect();
+        let simplified: Vec<&Graph> = graphs.iter().map(|(_, compiled)| &compiled.simplified).collect();
         for name in [from, to] {
-            if graphs.iter().all(|graph| graph.find(name).is_none()) {
-                return Err(unknown_node(name, &graphs));
+            if simplified.iter().all(|graph| graph.find(name).is_none()) {
+                return Err(unknown_node(name, &simplified));
             }
         }
-        return Err(Failure::graph(format!(
-            "no stage has nodes `{from}` and `{to}` where one uses the other"
-        )));
+        let is_reversed = graphs.iter().any(|(name, compiled)| answer(name, compiled, to, from).is_some());
+        return Err(Failure::graph(match is_reversed {
+            true => format!(
+                "`{to}` does not use `{from}`, but `{from}` uses `{to}`; the node that is used comes first: \
+                 `engine why {} {} {}`",
+                args.pipeline.graph.graph.display(),
+                args.to,
+                args.from
+            ),
+            false => format!("no stage has nodes `{from}` and `{to}` where one uses the other"),
+        }));
     }
     answers.iter().for_each(print);
     Ok(())

@@ -7,7 +7,7 @@ use engine_core::diag::Sources;
 use engine_core::ir::{Dim, Symbol, Value};
 use engine_core::pipeline::Pipeline;
 use engine_core::stage::StageIssue;
-use engine_runtime::session::{CompilingPlanner, Fault, Session, StageFault};
+use engine_runtime::session::{CompilingPlanner, Fault, Session};
 use indexmap::IndexMap;
 
 use super::args::ExportArgs;
@@ -37,8 +37,10 @@ pub(super) fn export(engine: Engine, args: &ExportArgs) -> Result<(), Failure> {
         }
         session.parameters()?
     };
-    expect_open(&opened.pipeline, &args.dim).map_err(|issue| failure(&opened, Refused::Stage(issue)))?;
     let outputs: Vec<Symbol> = args.outputs.iter().map(|name| name.as_str().into()).collect();
+    expect_open(&opened.pipeline, &args.dim)
+        .and_then(|()| expect_numbers(&opened.pipeline, &outputs, &args.dim))
+        .map_err(|issue| failure(&opened, Refused::Stage(issue)))?;
     let bytes = model((&opened.pipeline, &registry), &weights, &outputs, &args.dim);
     let bytes = bytes.map_err(|refused| failure(&opened, refused))?;
     file::write(&args.model, (&MODEL, args.force.overwrite()), &|file| file.write_all(&bytes))?;
@@ -48,9 +50,29 @@ pub(super) fn export(engine: Engine, args: &ExportArgs) -> Result<(), Failure> {
 
 fn failure(opened: &Opened, refused: Refused) -> Failure {
     match refused {
-        Refused::Stage(issue) => opened.stage_failure("export", &StageFault(issue)),
+        Refused::Stage(issue) => opened.issue_failure(issue),
         Refused::Model(diagnostic) => Failure::diagnostic(Fault::Graph, diagnostic, &Sources::new()),
     }
+}
+
+/// Fails if an input of the outputs has an extent without a number.
+fn expect_numbers(
+    pipeline: &Pipeline,
+    outputs: &[Symbol],
+    extents: &[(Symbol, usize)],
+) -> Result<(), StageIssue> {
+    let mut graph = pipeline.graph.clone();
+    graph.outputs = outputs.iter().filter_map(|name| Some((name.clone(), graph.find(name)?))).collect();
+    let graph = graph.pruned();
+    let is_open = |name: &&Symbol| !extents.iter().any(|(given, _)| given == *name);
+    for (id, _) in graph.inputs() {
+        let node = &graph.nodes[id];
+        if let Some(open) = node.outputs[0].ty.shape.iter().flat_map(Dim::names).find(is_open) {
+            let message = format!("`{}`: the extent `{open}` has no value", node.name());
+            return Err(StageIssue::new(message, node.span).help(format!("`--dim {open}=N` gives it one")));
+        }
+    }
+    Ok(())
 }
 
 /// Fails if an extent is no open one of an input.

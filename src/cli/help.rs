@@ -35,7 +35,7 @@ fn page_of(topic: &str) -> Option<&'static str> {
     pages::ERRORS.get(code).map(|(_, page)| *page)
 }
 
-/// Codes are near each other in all letters but the last, so those with the same beginning are listed.
+/// Codes are near each other in all letters but the last, so neighbours are listed. Beyond the last code there are none.
 fn unknown(registry: &Registry, command: &clap::Command, topic: &str) -> Failure {
     let is_code = topic.len() == 5
         && topic.starts_with(['E', 'e'])
@@ -43,6 +43,12 @@ fn unknown(registry: &Registry, command: &clap::Command, topic: &str) -> Failure
     if is_code {
         let number = |code: &str| code[1..].parse::<i32>().unwrap_or_default();
         let mut codes: Vec<Code> = Code::ALL.to_vec();
+        codes.sort();
+        if let [first, .., last] = codes[..]
+            && !(number(first.name())..=number(last.name())).contains(&number(topic))
+        {
+            return Failure::graph(format!("there is no error code `{topic}`; they are {first} to {last}"));
+        }
         codes.sort_by_key(|code| (number(code.name()) - number(topic)).abs());
         codes.truncate(3);
         codes.sort();

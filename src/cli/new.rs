@@ -27,8 +27,10 @@ const PLUGIN: [(&str, &str); 15] = [
     ("tests/ops.rs", include_str!("../../examples/plugin/tests/ops.rs")),
 ];
 const PLUGIN_NAME: &str = "my_plugin";
-/// The path of the engine in the example's manifest.
-const IN_WORKSPACE: &str = "path = \"../..\" }";
+/// The dependency in the example's manifest.
+const IN_WORKSPACE: &str = "engine = { path = \"../..\" }";
+/// The remark on that dependency in other manifests.
+const OUTSIDE: &str = "# The path must lead to a checkout of the engine.";
 /// The library that plugins depend on, at its path when this program was built.
 const ENGINE: &str = env!("CARGO_MANIFEST_DIR");
 /// The plugin is a workspace of its own. Every profile optimizes arithmetic.
@@ -69,7 +71,8 @@ fn plugin(name: &str) -> Result<(), Failure> {
     }
     for (file, text) in PLUGIN {
         let text = text.replace(PLUGIN_NAME, name);
-        let text = text.replace(IN_WORKSPACE, &format!("path = {ENGINE:?} }}\n{WORKSPACE}"));
+        let text =
+            text.replace(IN_WORKSPACE, &format!("{OUTSIDE}\nengine = {{ path = {ENGINE:?} }}\n{WORKSPACE}"));
         write(&dir.join(file), &text)?;
     }
     print(format!(
@@ -79,11 +82,18 @@ fn plugin(name: &str) -> Result<(), Failure> {
 }
 
 fn check_name(name: &str) -> Result<(), Failure> {
-    let starts = name.starts_with(|first: char| first.is_ascii_alphabetic());
-    match starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        true => Ok(()),
-        false => Err(Failure::graph(format!("`{name}` is no name: letters, digits and `_`, a letter first"))),
+    if is_name(name) {
+        return Ok(());
     }
+    // A file name, as in `mine.ron`.
+    let start = name.split('.').next().filter(|start| is_name(start));
+    let hint = start.map_or(String::new(), |start| format!("; did you mean `{start}`?"));
+    Err(Failure::graph(format!("`{name}` is no name: letters, digits and `_`, a letter first{hint}")))
+}
+
+fn is_name(text: &str) -> bool {
+    let starts = text.starts_with(|first: char| first.is_ascii_alphabetic());
+    starts && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// Fails if the file exists.

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::diag::legible::message;
-use engine_core::diag::{Diagnostics, FileId, Sources, Span, nearest};
+use engine_core::diag::{Diagnostic, Diagnostics, FileId, Sources, Span, nearest};
 use engine_core::front;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use engine_core::pipeline::{Given, LoadStage, Pipeline, SaveStage, Stage};
+use engine_core::stage::StageIssue;
 use engine_runtime::checkpoint::{CheckpointError, CheckpointFact};
-use engine_runtime::session::{Session, SessionError, StageFault};
+use engine_runtime::session::{Fault, Session, SessionError, StageFault};
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
@@ -34,6 +35,8 @@ pub(super) struct Opened {
     /// The parameters of an ONNX model, by name.
     pub(super) weights: IndexMap<String, HostTensor>,
     sources: Sources,
+    /// The inputs whose values the command line gives.
+    given: Vec<String>,
     /// Its settings as (path, value), overrides included.
     pub(super) settings: Vec<(String, String)>,
 }
@@ -57,7 +60,8 @@ pub(super) fn open_for(
         true => {
             let model = read_model_for(&args.graph, inputs, registry)?;
             let text = model.text(None, &extents_by(inputs, &model));
-            (sources.add(args.graph.display().to_string(), text), model.weights)
+            // Faults have their places in this text, which the file of the model does not hold.
+            (sources.add(format!("graph of {}", args.graph.display()), text), model.weights)
         }
     };
     let plugins = args.changes.plugin.iter().map(|path| add(&mut sources, path, &mut diagnostics));
@@ -74,7 +78,8 @@ pub(super) fn open_for(
             }
             let settings = front::settings(&sources, graph, &args.changes.set).into_iter();
             let settings = settings.map(|(path, value)| (path, message(&value, MOST_SHOWN))).collect();
-            Ok(Opened { pipeline: Arc::new(pipeline), weights, sources, settings })
+            let given = inputs.iter().filter_map(|(name, _)| name.clone()).collect();
+            Ok(Opened { pipeline: Arc::new(pipeline), weights, sources, given, settings })
         }
         None => Err(Failure::diagnostics(text)),
     }
@@ -133,10 +138,19 @@ impl Opened {
         match error.diagnostic(&self.pipeline) {
             Some(mut diagnostic) => {
                 diagnostic.help = self.help_for_save(&error).or(diagnostic.help);
+                if let Some(message) = self.fault_of_argument(&error) {
+                    (diagnostic.message, diagnostic.labels) = (message, vec![]);
+                }
                 Failure::diagnostic(error.fault(), diagnostic, &self.sources).by(&error)
             }
             None => error.into(),
         }
+    }
+
+    /// The message for a file that `--input` names. Its path has no place in the pipeline.
+    fn fault_of_argument(&self, error: &SessionError) -> Option<String> {
+        let SessionError::InputFile { input, source } = error else { return None };
+        self.given.contains(input).then(|| format!("--input {input}: {source}"))
     }
 
     /// The help for the file of a `Save` stage that cannot be written.
@@ -149,6 +163,14 @@ impl Opened {
             |stage: &&Stage| stage.get::<SaveStage>().is_some_and(|save| Path::new(&save.path) == path);
         let stage = self.pipeline.stages.iter().find(is_of)?;
         Some(format!("make room or choose another folder; `--set {}.path=\"FILE\"` does", stage.name))
+    }
+
+    /// The failure of a part of the graph that no stage asks for, with its place in the file.
+    pub(super) fn issue_failure(&self, issue: StageIssue) -> Failure {
+        let mut diagnostic = Diagnostic::error(issue.code, issue.message);
+        diagnostic.labels.extend(issue.span.map(|span| (span, String::new())));
+        diagnostic.help = issue.help;
+        Failure::diagnostic(Fault::Graph, diagnostic, &self.sources)
     }
 
     /// The failure of a stage that cannot become a graph, with its place in the file.

@@ -93,7 +93,7 @@ struct Layout {
 
 const TEXT: Layout = Layout {
     title: |signature| format!("{signature}\n\n"),
-    item: |name, doc| format!("  {name}: {doc}\n"),
+    item: |name, doc| format!("  {name}{}\n", described(doc)),
     code: |code| code.lines().map(|line| format!("  {line}\n")).collect(),
 };
 
@@ -102,9 +102,14 @@ const MARKDOWN: Layout = Layout {
         let name = signature.split('(').next().unwrap_or(signature);
         format!("### {name}\n\n`{signature}`\n\n")
     },
-    item: |name, doc| format!("- `{name}`: {doc}\n"),
+    item: |name, doc| format!("- `{name}`{}\n", described(doc)),
     code: |code| format!("```\n{}\n```\n", code.trim_end()),
 };
+
+/// The description behind a name; settings of functions have none.
+fn described(doc: &str) -> String {
+    if doc.is_empty() { String::new() } else { format!(": {doc}") }
+}
 
 fn page(form: &OpForm, layout: &Layout) -> String {
     let mut text = (layout.title)(&signature(form));
@@ -144,7 +149,9 @@ fn signature(form: &OpForm) -> String {
 }
 
 fn input_doc(input: &InputSpec) -> String {
-    format!("{}{}", input.doc, if input.optional { "; may be left out" } else { "" })
+    let optional = input.optional.then_some("may be left out");
+    let parts = [input.doc.as_str()].into_iter().filter(|doc| !doc.is_empty()).chain(optional);
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 fn attr_text(attr: &AttrSpec) -> String {

@@ -25,6 +25,7 @@ use indexmap::IndexMap;
 use super::args::PredictArgs;
 use super::device::{compile_options_for, on_device};
 use super::file::{self, results_format};
+use super::import::is_model;
 use super::open::{Opened, open_for};
 use super::output::{Failure, expect_printed, print, remark, show};
 use crate::Engine;
@@ -34,7 +35,7 @@ use inputs::{Fed, expect_equal_rows, files_of_inputs};
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open_for(&args.graph, &given(&args.input), &mut registry)?;
-    let (name, stage) = predict_stage(&opened)?;
+    let (name, stage) = predict_stage(&opened, &args.graph.graph)?;
     expect_checkpoint(&opened, args.load.as_deref())?;
     let fed = prediction(&opened.pipeline, stage)
         .map_err(|issue| opened.stage_failure(name, &StageFault(issue)))?;
@@ -123,11 +124,20 @@ fn unreadable(error: TableError, has_options: bool) -> Failure {
 }
 
 /// The first `Predict` stage, and its name.
-fn predict_stage(opened: &Opened) -> Result<(&Symbol, &PredictStage), Failure> {
+fn predict_stage<'o>(opened: &'o Opened, file: &Path) -> Result<(&'o Symbol, &'o PredictStage), Failure> {
     let stages = opened.pipeline.stages.iter();
     let mut predicts = stages.filter_map(|stage| Some((&stage.name, stage.get::<PredictStage>()?)));
     predicts.next().ok_or_else(|| {
-        Failure::graph("the pipeline has no `Predict` stage; add one that names the outputs: \"predict\": Predict(outputs: {…})")
+        let stage = "one that names the outputs: \"predict\": Predict(outputs: {…})";
+        let Some(name) = file.file_name().filter(|_| is_model(file)) else {
+            return Failure::graph(format!("the pipeline has no `Predict` stage; add {stage}"));
+        };
+        let (model, graph) = (file.display(), Path::new(name).with_extension("ron"));
+        let graph = graph.display();
+        Failure::graph(format!(
+            "the model has no `Predict` stage, since its inputs and outputs share no open extent of rows; import it, \
+             `engine import {model} -o {graph}`, and add {stage}"
+        ))
     })
 }
 

@@ -36,9 +36,7 @@ use crate::Engine;
 
 pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
-    let given = args.inputs.input.iter().map(|(name, given)| (Some(name.clone()), given.clone()));
-    let given: Vec<_> = given.collect();
-    let opened = open_for(&args.pipeline.graph, &given, &mut registry)?.only(&args.only)?;
+    let opened = open_for(&args.pipeline.graph, &args.inputs.named(), &mut registry)?.only(&args.only)?;
     let opened = args.load.iter().fold(opened, |opened, path| opened.loading(path));
     let report = args.report.as_ref();
     let expect = |path: &PathBuf| file::expect_writable(path, report_format(path), args.force.overwrite());

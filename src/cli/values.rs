@@ -1,8 +1,27 @@
 //! Values of the command line.
 
+use std::path::PathBuf;
+
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use engine_core::front::given_text;
 use engine_core::ir::Symbol;
 use engine_core::pipeline::Given;
+
+/// The path of a folder that exists.
+pub(super) fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.is_dir() {
+        true => Ok(path),
+        false => Err("there is no such folder"),
+    })
+}
+
+pub(super) fn parse_count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a whole number from 0 on".to_string())
+}
+
+pub(super) fn parse_mib(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u32::MAX))
+}
 
 pub(super) fn parse_every(text: &str) -> Result<u64, String> {
     match text.parse() {

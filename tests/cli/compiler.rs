@@ -95,7 +95,13 @@ fn why_prints_the_reason_against_fusion() {
     check_failure(
         &desk.engine(&["why", "tiny.ron", "logits", "h"]),
         1,
-        "no stage has nodes `logits` and `h` where one uses the other",
+        "error: `h` does not use `logits`, but `logits` uses `h`; the node that is used comes first: `engine why tiny.ron h \
+         logits`\n",
+    );
+    check_failure(
+        &desk.engine(&["why", "tiny.ron", "x", "target"]),
+        1,
+        "no stage has nodes `x` and `target` where one uses the other",
     );
 }
 

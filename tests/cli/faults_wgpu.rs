@@ -27,14 +27,20 @@ fn no_driver() -> &'static str {
     }
 }
 
-/// Without a GPU through CUDA, `auto` chooses the CPU, and reports the fault of wgpu.
-fn check_auto_goes_on(desk: &Desk, why: &str, set_up: impl FnOnce(&mut Command) -> &mut Command) {
-    let mut command = desk.command(&["run", "tiny.ron"]);
-    command.env("CUDA_VISIBLE_DEVICES", "-1");
-    let ended = Ended::from(set_up(&mut command).output().unwrap());
-    assert_eq!(ended.code, 0, "{}", ended.errors);
-    assert!(ended.errors.contains("\ndevice: cpu, because "), "{}", ended.errors);
-    assert!(ended.errors.contains(&format!(", and no GPU is found: {why}")), "{}", ended.errors);
+/// Without a GPU through CUDA, `auto` chooses the CPU. It reports the fault of wgpu in short, and `devices` in full.
+fn check_auto_goes_on(desk: &Desk, why: &str, set_up: impl Fn(&mut Command) -> &mut Command) {
+    let ended = |arguments: &[&str]| {
+        let mut command = desk.command(arguments);
+        command.env("CUDA_VISIBLE_DEVICES", "-1");
+        let ended = Ended::from(set_up(&mut command).output().unwrap());
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        ended
+    };
+    let errors = ended(&["run", "tiny.ron"]).errors;
+    assert!(errors.contains("\ndevice: cpu (cuda: "), "{errors}");
+    assert!(errors.contains("; wgpu: no GPU is found)\n"), "{errors}");
+    let listed = ended(&["devices"]).results;
+    assert!(listed.contains(&format!("wgpu:0: not usable: no GPU is found: {why}")), "{listed}");
 }
 
 /// A file in place of the loader that is no library.
@@ -76,7 +82,7 @@ fn a_software_adapter_is_taken_only_if_asked_for() {
     check_failure(&desk.engine(&["run", "tiny.ron", "--device", "wgpu"]), 3, said);
     let auto = desk.engine(&["run", "tiny.ron", "--device", "auto", "--set", "train.epochs=1"]);
     assert_eq!(auto.code, 0, "{}", auto.errors);
-    assert!(auto.errors.contains("there is only a software adapter, "), "{}", auto.errors);
+    assert!(auto.errors.contains("; wgpu: only a software adapter)\n"), "{}", auto.errors);
 }
 
 /// Every op but `rows_by_bounds` and `nearest_of_lists`, which graphs of the CPU alone have, has kernels for wgpu.

@@ -21,9 +21,40 @@ fn unknown_topics_name_the_nearest() {
     let nearest =
         "there is no error code `E0602`; the nearest are\n  E0601: an index is out of range\n  E0603:";
     check_failure(&desk.engine(&["help", "E0602"]), 1, nearest);
+    let range = "error: there is no error code `E9999`; they are E0001 to E0614\n";
+    check_failure(&desk.engine(&["help", "E9999"]), 1, range);
     check_failure(&desk.engine(&["help", "sofmax"]), 1, "did you mean `softmax`?");
     check_failure(&desk.engine(&["help", "chekc"]), 1, "did you mean `check`?");
     check_failure(&desk.engine(&["help", "zzzz"]), 1, "topics are error codes such as E0606");
+}
+
+#[test]
+fn the_variables_of_users_are_listed() {
+    let help = Desk::new().engine(&["--help"]).results;
+    for name in ["DATA_DIR", "OFFLINE", "ON_DISK_MIB", "CACHE_DIR", "CUDA_CAPABILITY"] {
+        assert!(help.contains(&format!("\n  ENGINE_{name} ")), "{name}: {help}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_reported_with_the_usage_of_the_command() {
+    let desk = Desk::new();
+    let refused = |arguments: &[&str], said: &str| check_failure(&desk.engine(arguments), 2, said);
+    refused(&["verify", "--device", "cpu"], "\nUsage: engine verify [OPTIONS]");
+    refused(&["run", "tiny.ron", "--input", "x=1", "--input", "x=2"], "\nUsage: engine run [OPTIONS]");
+    let fuel = "error: invalid value 'x' for '--fuel <N>': expected a whole number from 0 on\n";
+    refused(&["run", "tiny.ron", "--fuel", "x"], fuel);
+    let warmup = "'--warmup <N>': expected a whole number from 0 on\n";
+    refused(&["bench", "tiny.ron", "--warmup", "1.5"], warmup);
+    let mib = "'--resident-mib <N>': expected a whole number from 0 to 4294967295\n";
+    refused(&["run", "tiny.ron", "--resident-mib", "4294967296"], mib);
+    for command in ["run", "check", "explain", "verify", "bench", "profile"] {
+        let folder = "error: invalid value 'none' for '--data-dir <DIR>': there is no such folder\n";
+        refused(&[command, "tiny.ron", "--data-dir", "none"], folder);
+    }
+    let folder = "'--data-dir <DIR>': there is no such folder\n";
+    refused(&["data", "mnist", "--data-dir", "tiny.ron"], folder);
+    refused(&["why", "tiny.ron", "h", "loss", "--data-dir", "none"], folder);
 }
 
 #[test]
@@ -37,6 +68,17 @@ fn the_page_of_a_layer_has_its_settings_and_its_text() {
         "{page}"
     );
     assert!(page.ends_with("  )\n"), "{page}");
+}
+
+/// A layer describes its operands by patterns and defaults, and its settings by their kinds.
+#[test]
+fn the_page_of_a_layer_has_no_fillers() {
+    let desk = Desk::new();
+    let page = desk.engine(&["ops", "Linear"]).results;
+    let parts = "Operands\n\n  x: `[..., I]`\n\nAttributes\n\n  width (integer), required\n  bias (true or false) = true\n";
+    assert!(page.contains(parts), "{page}");
+    let listed = desk.engine(&["ops", "--markdown"]).results;
+    assert!(!listed.contains(": an operand\n") && !listed.contains("a setting of the function"), "{listed}");
 }
 
 #[test]

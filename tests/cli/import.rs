@@ -62,6 +62,31 @@ fn given_values_settle_open_extents() {
     );
 }
 
+/// The stages of a model follow from it, so a stage can be added to its graph alone.
+#[test]
+fn a_model_without_rows_is_imported_before_predictions() {
+    let desk = Desk::new();
+    let both = model("both_torchscript");
+    let ended = desk.engine(&["predict", &both, "--input", "none.npy"]);
+    check_failure(&ended, 1, "error: the model has no `Predict` stage, since ");
+    let said = format!("; import it, `engine import {both} -o both_torchscript.ron`, and add one");
+    assert!(ended.errors.contains(&said), "{}", ended.errors);
+}
+
+/// The path is wrong, not the model. Other faults have their places in the graph that is made of it.
+#[test]
+fn a_missing_file_of_a_value_has_no_place_in_the_model() {
+    let desk = Desk::new();
+    let mlp = model("mlp_dynamo");
+    for command in ["run", "check"] {
+        let ended = desk.engine(&[command, &mlp, "--input", "x=none.npy"]);
+        check_failure(&ended, 1, "error[E0501]: --input x: none.npy: cannot be read: ");
+        assert!(!ended.errors.contains("f32[batch, 6]"), "{}", ended.errors);
+    }
+    let unfit = desk.engine(&["run", &mlp, "--input", "x=[[1, 2]]"]);
+    check_failure(&unfit, 1, &format!(" graph of {mlp}:"));
+}
+
 #[test]
 fn files_of_others_stay() {
     let desk = Desk::new();
@@ -114,8 +139,10 @@ fn a_graph_without_weights_or_extents_is_no_model() {
         "graph.ron",
         r#"(inputs: {"x": "f32[B, 2]"}, nodes: {"y": "x * 2", "z": "sum(uniform(shape=[2]))"})"#,
     );
-    refused(&["--output", "y"], "the extent `B` has no value");
-    refused(&["--output", "t", "--dim", "B=1"], "there is no node `t`");
+    refused(&["--output", "y"], "error[E0211]: `x`: the extent `B` has no value\n");
+    refused(&["--output", "y"], "= help: `--dim B=N` gives it one\n");
+    let near = "error[E0211]: there is no node `Z`\n = help: did you mean `z`?\n";
+    refused(&["--output", "Z", "--dim", "B=1"], near);
     refused(&["--output", "y", "--dim", "C=1"], "no input has an open extent `C`");
     refused(&["--output", "z"], "error[E0508]: the node `z.1.1` draws random bits, which ONNX cannot repeat");
 }

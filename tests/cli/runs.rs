@@ -131,6 +131,16 @@ fn the_exit_code_depends_on_the_fault() {
 }
 
 #[test]
+fn optimizers_are_listed_as_pipelines_write_them() {
+    let desk = Desk::new();
+    desk.write("tiny.ron", GRAPH.replace("Adam(", "Quickest("));
+    let ended = desk.engine(&["check", "tiny.ron"]);
+    check_failure(&ended, 1, "error[E0207]: there is no optimizer `Quickest`");
+    let listed = ["`Sgd`", "`RMSprop`", "`Adam`", "`AdamW`"].map(|name| ended.errors.contains(name));
+    assert_eq!(listed, [true; 4], "{}", ended.errors);
+}
+
+#[test]
 fn a_broken_data_file_is_an_error_and_never_replaced() {
     let desk = Desk::new();
     desk.write("tiny.ron", GRAPH.replace("synthetic-digits", "mnist"));

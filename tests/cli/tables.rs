@@ -225,7 +225,7 @@ fn inputs_of_a_run_are_given_on_the_command_line_or_in_the_file() {
     check_failure(&missing, 1, said);
     assert!(missing.errors.contains("or by `--input x=FILE.npy`"), "{}", missing.errors);
     check_failure(&run(&["--input", "x=[1, 2]"]), 1, "it is f32[2, 2], a value of shape [2] was given");
-    check_failure(&run(&["--input", "x=none.npy"]), 1, "error[E0501]: input `x`: none.npy: cannot be read");
+    check_failure(&run(&["--input", "x=none.npy"]), 1, "error[E0501]: --input x: none.npy: cannot be read");
     check_failure(&run(&["--input", "rows=[1]"]), 1, "there is no input `rows`; the inputs are x");
     check_failure(&run(&["--input", "x=[1, "]), 2, "`[` is not closed");
     let twice = ["--input", "x=x.npy", "--input", "x=[[1, 2], [3, 4]]"];

@@ -167,6 +167,12 @@ fn new_graphs_and_plugins_work_as_they_are() {
     assert_eq!(desk.engine(&run).code, 0);
     check_failure(&desk.engine(&["new", "graph", "first"]), 1, "first.ron already exists");
     check_failure(&desk.engine(&["new", "graph", "no/name"]), 1, "`no/name` is no name");
+    let ended = desk.engine(&["new", "graph", "mine.ron"]);
+    check_failure(
+        &ended,
+        1,
+        "`mine.ron` is no name: letters, digits and `_`, a letter first; did you mean `mine`?\n",
+    );
 
     assert_eq!(desk.engine(&["new", "plugin", "mine"]).code, 0);
     let manifest = fs::read_to_string(desk.path("mine/Cargo.toml")).unwrap();
@@ -191,7 +197,10 @@ fn a_new_plugin_is_the_tested_example() {
     let [made, expected] = manifests.each_ref().map(|text| text.trim_end());
     let (before, engine) = expected.rsplit_once("engine = ").unwrap();
     assert_eq!(engine, "{ path = \"../..\" }");
-    let engine = format!("{before}engine = {{ path = {:?} }}\n\n[workspace]\n", env!("CARGO_MANIFEST_DIR"));
+    let engine = env!("CARGO_MANIFEST_DIR");
+    let engine = format!(
+        "{before}# The path must lead to a checkout of the engine.\nengine = {{ path = {engine:?} }}\n\n[workspace]\n"
+    );
     assert!(made.starts_with(&engine), "{made}");
 }
 

@@ -109,7 +109,7 @@ fn inconsistent_declarations_are_errors() {
 #[test]
 fn unknown_names_of_a_stage_are_errors() {
     let (_, message) = told(|pipeline| train(pipeline).loss = "los".into());
-    assert_eq!(message, "stage `train`: there is no node `los`");
+    assert_eq!(message, "stage `train`: there is no node `los`; did you mean `loss`?");
     let (_, message) = told(|pipeline| {
         if let Some(optimizer) = &mut train(pipeline).optimizer {
             optimizer.op = "adan".into();

@@ -193,5 +193,9 @@ fn what_onnx_lacks_is_named() {
             "`x`: the extent `B` has no value; a stage binds it by `batch` or `dims`, the pipeline by `dims`"
         ],
     );
-    refused(r#"(inputs: {"x": "f32[2]"}, nodes: {"y": "x * 2"})"#, "z", expect!["there is no node `z`; "]);
+    refused(
+        r#"(inputs: {"x": "f32[2]"}, nodes: {"y": "x * 2"})"#,
+        "z",
+        expect!["there is no node `z`; did you mean `x`?"],
+    );
 }

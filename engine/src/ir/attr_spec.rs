@@ -51,7 +51,7 @@ impl std::fmt::Display for AttrKind {
 pub struct AttrSpec {
     /// Name.
     pub name: String,
-    /// The meaning of the attribute, half a sentence.
+    /// The meaning of the attribute, half a sentence; empty for a setting of a function, which has none.
     pub doc: String,
     /// The kind of its value.
     pub kind: AttrKind,
@@ -91,6 +91,14 @@ impl std::fmt::Display for AttrRange {
 }
 
 impl AttrSpec {
+    /// The help for a call that lacks the attribute.
+    pub fn wanted(&self) -> String {
+        match self.doc.is_empty() {
+            true => format!("add `{}=…`: {}", self.name, self.kind),
+            false => format!("add `{}=…`: {}", self.name, self.doc),
+        }
+    }
+
     /// Whether a value is a number outside the attribute's range.
     pub fn is_out_of_range(&self, value: &Attr) -> bool {
         match (self.range, value) {

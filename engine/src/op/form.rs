@@ -51,7 +51,7 @@ impl std::fmt::Debug for OpForm {
 pub struct InputSpec {
     /// Name, for messages and the reference.
     pub name: String,
-    /// The contents of the operand, half a sentence.
+    /// The contents of the operand, half a sentence; of a function, its pattern and default, if it has any.
     pub doc: String,
     /// Whether the operand may be omitted. Only trailing operands can be.
     pub optional: bool,
@@ -279,7 +279,7 @@ impl OpForm {
             let issue = |message, help| TypeIssue::new(message).at_setting(&spec.name).help(help);
             let Some(value) = attrs.0.get(spec.name.as_str()) else {
                 let message = format!("`{}` needs the setting `{}`", self.name, spec.name);
-                return Err(issue(message, format!("add `{}=…`: {}", spec.name, spec.doc)));
+                return Err(issue(message, spec.wanted()));
             };
             let message = || format!("`{}` of `{}` cannot be {value}", spec.name, self.name);
             match (spec.range, spec.admits(value)) {

@@ -42,7 +42,7 @@ pub use search::search_extents;
 pub use training::{Watched, applying, applying_with, training, training_with};
 
 use crate::bind::{bind, unroll};
-use crate::diag::Code;
+use crate::diag::{Code, nearest};
 use crate::ir::{Builder, DType, Graph, InputKind, Level, StateLink, Symbol, Type};
 use crate::pass::{checked, sound};
 use crate::pipeline::{Behaviour, MixedPrecision, Mode, Pipeline};
@@ -92,9 +92,7 @@ fn part(pipeline: &Pipeline, wanted: &Wanted) -> Result<Graph, StageIssue> {
     expect_declared(pipeline)?;
     expect_distinct(wanted)?;
     let mut graph = pipeline.graph.clone();
-    let find = |name: &Symbol| {
-        graph.find(name).ok_or_else(|| StageIssue::new(format!("there is no node `{name}`"), None))
-    };
+    let find = |name: &Symbol| graph.find(name).ok_or_else(|| unknown_node(name, &graph));
     let outputs = wanted.outputs.iter().map(|(name, node)| Ok((name.clone(), find(node)?)));
     let outputs = outputs.collect::<Result<Vec<_>, StageIssue>>()?;
     let link =
@@ -105,6 +103,12 @@ fn part(pipeline: &Pipeline, wanted: &Wanted) -> Result<Graph, StageIssue> {
     let mut graph = graph.pruned();
     set_mode(&mut graph, wanted.mode);
     Ok(graph)
+}
+
+fn unknown_node(name: &Symbol, graph: &Graph) -> StageIssue {
+    let known = graph.nodes.iter().flat_map(|node| &node.outputs).map(|output| &*output.name);
+    let help = nearest(name, known).map(|near| format!("did you mean `{near}`?"));
+    StageIssue { help, ..StageIssue::new(format!("there is no node `{name}`"), None) }
 }
 
 /// That part, bound, without loops and in the precision of the stage.

@@ -143,9 +143,14 @@ fn register(function: Function, registry: &mut Registry) {
 
 /// A function as an op.
 fn op_form(function: &Arc<Function>, scope: Arc<Registry>) -> OpForm {
-    let input = |input: &Input| match input.default {
-        Some(_) => InputSpec::optional(&input.name, "an operand"),
-        None => InputSpec::required(&input.name, "an operand"),
+    let input = |input: &Input| {
+        let pattern = input.pattern.iter().map(|pattern| format!("`{pattern}`"));
+        let default = input.default.iter().map(|default| format!("by default `{default}`"));
+        let doc = pattern.chain(default).collect::<Vec<_>>().join(", ");
+        match input.default {
+            Some(_) => InputSpec::optional(&input.name, &doc),
+            None => InputSpec::required(&input.name, &doc),
+        }
     };
     let inferring = function.clone();
     let (expanding, expanding_scope) = (function.clone(), scope.clone());

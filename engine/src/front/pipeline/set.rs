@@ -94,9 +94,13 @@ fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnosti
         let is_known = field(place, step).is_some();
         if !is_known && (is_lost(steps, &mentioned) || !(last && add(place, step, span))) {
             let known: Vec<&str> = parts(place).into_iter().map(|(name, _)| name).collect();
-            let help = match nearest(step, known.iter().copied()) {
+            // Names of one letter are near only if they differ in case.
+            let near = nearest(step, known.iter().copied());
+            let near = near.filter(|near| step.len() > 1 || step.eq_ignore_ascii_case(near));
+            let help = match near {
                 Some(near) => format!("did you mean `{near}` for `{step}`?"),
                 None if known.is_empty() => "there are no settings below it".to_owned(),
+                None if steps[0] == "dims" => format!("the extents are `{}`", known.join("`, `")),
                 None => format!("known here are `{}`", known.join("`, `")),
             };
             diags.error(Code::E0208, span, format!("there is no setting `{}`", steps.join("."))).help(help);

@@ -33,10 +33,7 @@ pub(super) fn read(
         if !first.contains_key(spec.name.as_str()) {
             sound = false;
             let message = format!("`{}` needs the setting `{}`", form.name, spec.name);
-            reader
-                .diags
-                .error(Code::E0109, span, message)
-                .help(format!("add `{}=…`: {}", spec.name, spec.doc));
+            reader.diags.error(Code::E0109, span, message).help(spec.wanted());
         }
     }
     sound.then(|| form.fill_attrs(attrs))
@@ -68,7 +65,10 @@ impl Reader<'_> {
             self.diags.error(Code::E0117, span, message).help(EXTENT_HELP);
         } else if attr.is_none() {
             let message = format!("`{}` must be {}", spec.name, spec.kind);
-            self.diags.error(Code::E0108, value.span, message).help(format!("`{}`: {}", spec.name, spec.doc));
+            let error = self.diags.error(Code::E0108, value.span, message);
+            if !spec.doc.is_empty() {
+                error.help(format!("`{}`: {}", spec.name, spec.doc));
+            }
         }
         if let (Some(attr), Some(range)) = (&attr, spec.range)
             && spec.is_out_of_range(attr)

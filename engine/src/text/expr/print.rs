@@ -1,6 +1,6 @@
 //! The text of an expression, with no parentheses but those that the grammar needs.
 
-use super::tree::{BinaryOp, Expr, ExprKind, UNARY, UnaryOp};
+use super::tree::{BinaryOp, Expr, ExprKind, TypePattern, UNARY, UnaryOp};
 use std::fmt::{self, Display, Formatter};
 
 /// The strength of names, numbers and calls, which never need parentheses.
@@ -45,6 +45,15 @@ impl Display for Expr {
                 write!(f, ".{}", port.value)
             }
         }
+    }
+}
+
+impl Display for TypePattern {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let further = self.is_open.then(|| "...".to_string());
+        let extents: Vec<String> = further.into_iter().chain(self.dims.iter().map(Expr::to_string)).collect();
+        let dtype = self.dtype.as_ref().map_or("", |dtype| dtype.as_str());
+        write!(f, "{dtype}[{}]", extents.join(", "))
     }
 }
 

@@ -97,20 +97,20 @@ impl Context {
             ("f64".to_string(), has(self.state.model.has_f64)),
             ("i64".to_string(), has(self.state.model.has_i64)),
             ("float atomics".to_string(), has(self.state.model.adds_f32)),
-            ("threads of a plane".to_string(), self.state.model.plane.to_string()),
-            ("matrix units for halves".to_string(), has(self.state.model.has_matrix_units)),
+            ("subgroup size".to_string(), self.state.model.plane.to_string()),
+            ("cooperative matrices in f16".to_string(), has(self.state.model.has_matrix_units)),
             (
-                "halves at once".to_string(),
+                "packed 16-bit conversion".to_string(),
                 match (self.state.model.reads_halves, self.state.model.writes_halves) {
-                    (true, true) => "read and written".to_string(),
-                    (true, false) => "read".to_string(),
-                    (false, true) => "written".to_string(),
+                    (true, true) => "to and from f32".to_string(),
+                    (true, false) => "to f32".to_string(),
+                    (false, true) => "from f32".to_string(),
                     (false, false) => "no".to_string(),
                 },
             ),
             ("largest binding".to_string(), format!("{} MiB", limits.max_storage_buffer_binding_size >> 20)),
             ("bindings of a kernel".to_string(), limits.max_storage_buffers_per_shader_stage.to_string()),
-            ("threads of a block".to_string(), self.state.model.most_threads.to_string()),
+            ("threads of a workgroup".to_string(), self.state.model.most_threads.to_string()),
         ]
     }
 

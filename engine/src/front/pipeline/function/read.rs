@@ -166,8 +166,7 @@ fn read_settings(value: &Ron, dims: &Dims, diags: &mut Diagnostics) -> Vec<AttrS
                 return None;
             }
         };
-        let doc = "a setting of the function".to_owned();
-        Some(AttrSpec { name: name.value.to_owned(), doc, kind, default, range: None })
+        Some(AttrSpec { name: name.value.to_owned(), doc: String::new(), kind, default, range: None })
     };
     written.into_iter().filter_map(read).collect()
 }

@@ -111,11 +111,20 @@ impl StageReader<'_> {
         let form = self.registry.ops().find(|op| is_optimizer(op) && squeezed(&op.name)).cloned();
         if form.is_none() {
             let known = self.registry.ops().filter(|op| is_optimizer(op));
-            let known: Vec<String> = known.map(|op| camel_case(&op.name)).collect();
+            let known: Vec<String> = known.map(|op| written_name(&op.name)).collect();
             let known = known.iter().map(String::as_str);
             report_unknown(Code::E0207, head, "there is no optimizer", known, self.diags);
         }
         form
+    }
+}
+
+/// The name of an optimizer in pipelines. An op's name does not show the capitals within a word.
+fn written_name(op: &str) -> String {
+    match op {
+        "adamw" => "AdamW".to_string(),
+        "rmsprop" => "RMSprop".to_string(),
+        _ => camel_case(op),
     }
 }
 

@@ -320,7 +320,7 @@ fn faulty_layers() {
             18 │     layers: {"dense": "Dense(width=2)", "none": "Dens(width=2)", "op": "relu", "few": "Dense", "call": "relu(x)", "many": "Dense(width=2, repeat=0)", "twice": "Dense(width=2, repeat=2, repeat=3)"},
                │                                                                                        ^^^^^
                │
-               = help: add `width=…`: a setting of the function
+               = help: add `width=…`: a whole number
 
             error[E0404]: a layer is a function with settings
                ┌─ mnist.ron:18:105
@@ -408,7 +408,7 @@ fn faulty_layers() {
             22 │         "n": "reshape(x, shape=[B * 4 / 3])", "p": "when(x, x, x)", "q": "Dense(x, width=2, repeat=B)", "r": "Dense(x, width=2, act=\"rel\")",
                │                                                          ^
                │
-               = help: `select(condition, a, b)` takes tensors
+               = help: `where(condition, a, b)` takes tensors
 
             error[E0108]: `repeat` must be a whole number
                ┌─ mnist.ron:22:100

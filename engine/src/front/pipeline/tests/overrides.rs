@@ -175,4 +175,9 @@ fn paths_need_no_quotes_and_extents_must_be_named() {
     let (_, diags, sources) = read(text, &[("dims.d", "3"), ("data.text.tokenizer", "t")]);
     let said = diags.render(&sources, Look::Plain);
     assert!(said.contains("error[E0208]: there is no setting `dims.d`"), "{said}");
+    assert!(said.contains("= help: did you mean `D` for `d`?\n"), "{said}");
+
+    let (_, diags, sources) = read(text, &[("dims.M", "4")]);
+    let said = diags.render(&sources, Look::Plain);
+    assert!(said.contains("= help: the extents are `D`, `WIDHT`\n"), "{said}");
 }

@@ -51,7 +51,7 @@ impl Typing<'_, '_> {
             None => {
                 self.diags
                     .error(Code::E0104, args[0].span, "the condition of `when` is not known before a run")
-                    .help("`select(condition, a, b)` takes tensors");
+                    .help("`where(condition, a, b)` takes tensors");
                 None
             }
         }
