@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # The long suites of benches/long.md: long.sh DATA [PART…], by default all parts. DATA is a folder with mnist/ and text/.
 # Prints the figures of each part, to be noted there with date and machine. Exit code 1 if a part failed. The parts
-# `…_torch` need a Python with torch, scikit-learn and numpy, which PYTHON names.
+# `…_torch` need a Python with torch, scikit-learn and numpy, which PYTHON names. The part `onnx_models` needs one with torch,
+# torchvision, transformers, onnx, onnxruntime and onnxscript.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-readonly ALL=(malformed readers indexes random types nvrtc onnx conformance gpt classifier_bn gru mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
+readonly ALL=(malformed readers indexes random types nvrtc onnx onnx_models conformance gpt classifier_bn gru mnist mnist_cnn houses recommender hybrid gpt_torch gru_torch classifier_bn_torch houses_torch recommender_torch)
 data=$(realpath "${1:?usage: long.sh DATA [PART…]}")
 shift
-python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0
+python=${PYTHON:-python3} device=${DEVICE:-cpu} failed=0 settings=()
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -28,6 +29,14 @@ onnx() {
   ENGINE_ONNX_TESTS="$work/onnx/onnx/backend/test/data" cargo test --test onnx -- --nocapture node_tests || return 1
   ENGINE_FUZZ_SECONDS=${SECONDS_OF_FUZZ:-100} ENGINE_FUZZ_SEED=$RANDOM cargo test --test onnx -- --nocapture damaged
 }
+# Models of torchvision and transformers in their published sizes, exported here and compared with onnxruntime.
+onnx_models() {
+  mkdir "$work/models" && "$python" tests/examples/onnx_models.py --large "$work/models" || return 1
+  ENGINE_ONNX_MODELS="$work/models" cargo test --release --test onnx -- large_models
+  local ended=$?
+  rm -r "$work/models"
+  return $ended
+}
 random() { PROPTEST_CASES=${CASES:-2000} cargo test --test random; }
 # Every op in every type, on each GPU that is present.
 types() { ENGINE_TYPES=all cargo test --test gpu types; }
@@ -43,6 +52,10 @@ conformance() { CONFORMANCE=all cargo test --test conformance; }
 gpt() { trained gpt 'loss <= 1.9002' 1 2 3; }
 classifier_bn() { trained classifier_bn 'accuracy >= 0.9723' 1 2 3; }
 gru() { trained gru 'loss <= 2.19' 1 2 3; }
+mnist() {
+  local settings=(--set train.epochs=20)
+  trained mnist 'accuracy >= 0.979' 1 2 3
+}
 mnist_cnn() { trained mnist_cnn 'accuracy >= 0.992' 1 2 3; }
 houses() { trained houses 'loss <= 0.010605' 1 2 3 4 5; }
 recommender() { trained recommender 'ndcg >= 0.28303' 1 2 3; }
@@ -53,15 +66,15 @@ classifier_bn_torch() { "$python" benches/classifier_bn_torch.py "$data/mnist" 3
 houses_torch() { rows && "$python" benches/houses_torch.py "$work/rows" 5; }
 recommender_torch() { rows && "$python" benches/recommender_torch.py "$work/rows" 3; }
 
-# trained GRAPH BOUND SEED…: whole trainings, and the metrics of each stage. The bound holds for the mean over the seeds of
-# a metric of the stage `test`.
+# trained GRAPH BOUND SEED…: whole trainings with `settings`, and the metrics of each stage. The bound holds for the mean over
+# the seeds of a metric of the stage `test`.
 trained() {
   local graph=$1 bound=$2 seed
   shift 2
   : >"$work/tested"
   for seed in "$@"; do
     cargo run --quiet --release --bin engine -- run "graphs/$graph.ron" --device "$device" --data-dir "$data" --quiet \
-      --set "seed=$seed" --report "$work/$graph.json" >"$work/said" || return 1
+      --set "seed=$seed" "${settings[@]}" --report "$work/$graph.json" >"$work/said" || return 1
     "$python" - "$work/$graph.json" "$seed" "$bound" "$work/tested" <<'PYTHON' || return 1
 import json, sys
 report, seed, bound, tested = sys.argv[1:]

@@ -1,6 +1,7 @@
 //! What must hold of shipped graphs: figures of other implementations, laws, and tasks that are learned.
 
 use super::*;
+use std::sync::Arc;
 
 /// A shipped graph with some texts replaced, each of which it has.
 fn edited(text: &str, edits: &[(&str, &str)]) -> String {
@@ -66,6 +67,55 @@ fn rows_are_read_and_added_at_the_sizes_of_the_benchmark() {
     let report = run(include_str!("../../graphs/indexing_bench.ron")).unwrap();
     for check in ["gathers", "scatters", "equals"] {
         assert_eq!(values(&report, check), [1.0], "{check}");
+    }
+}
+
+const REPEATED: &str = r#"(
+    deterministic: true,
+    params: {"table": "f32[10, 24]"},
+    nodes: {
+        "i": "arange(stop=1000)",
+        "token": "i * i * 31 % 10",
+        "weight": "reshape(cast(arange(stop=24000) * 7919 % 23, dtype=f32), shape=[1000, 24]) / PARTS",
+        "row": "embedding(table, token, padding_idx=6)",
+        "loss": "sum(row * weight)",
+    },
+    stages: {"go": Run(loss: "loss", outputs: ["d.table"])},
+)"#;
+
+/// The gradient of the table, added up in double precision in the order of the tokens. The padding row has none.
+fn sums_by_token(parts: f32) -> Vec<f64> {
+    let mut sums = vec![0.0; 10 * 24];
+    for i in 0..1000 {
+        let token = i * i * 31 % 10;
+        for column in (0..24).filter(|_| token != 6) {
+            let weight = ((i * 24 + column) * 7919 % 23) as f32 / parts;
+            sums[token * 24 + column] += f64::from(weight);
+        }
+    }
+    sums
+}
+
+/// Tokens occur up to 200 times. Sums of whole numbers are exact, and rounded sums have the same bits in each run.
+#[test]
+fn gradients_of_repeated_tokens_are_sums_in_order() {
+    let gpus = present::gpus().iter().map(Arc::clone);
+    for device in [present::cpu(1), present::cpu(2)].into_iter().chain(gpus) {
+        for fuse in [true, false] {
+            let place = format!("{}, fuse: {fuse}", device.info().name);
+            let gradient = |parts: &str| {
+                let text = REPEATED.replace("PARTS", parts);
+                let options = Options { fuse, ..Options::default() };
+                let mut session = offline::session(&text, Arc::clone(&device), options);
+                values(&session.run_stages(None, &mut |_| {}).unwrap(), "d.table")
+            };
+            assert_eq!(gradient("1.0"), sums_by_token(1.0), "{place}");
+            let rounded = gradient("7.0");
+            assert_eq!(rounded, gradient("7.0"), "{place}: another run");
+            for (a, b) in rounded.iter().zip(sums_by_token(7.0)) {
+                assert!((a - b).abs() <= 2e-5 * b, "{place}: {a} is not {b}");
+            }
+        }
     }
 }
 

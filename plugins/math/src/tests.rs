@@ -3,7 +3,7 @@
 
 use crate::Math;
 use engine_core::grad::differentiate;
-use engine_core::ir::{Builder, DType, Graph, InputKind, Level, Type, Value, verify};
+use engine_core::ir::{Builder, DType, Graph, InputKind, Level, Type, Value, parse, verify};
 use engine_core::lower::primitives;
 use engine_core::op::{Example, Grad, Plugin, Registry};
 use engine_core::oracle::{Oracle, OracleTensor};
@@ -182,6 +182,24 @@ fn dropout_drops_a_quarter_and_keeps_the_mean() {
     assert_ne!(first, second);
     let grads = weighed_gradients_at(&case, &registry, 7);
     assert!(grads[0].iter().zip(&first).enumerate().all(|(i, (g, y))| (g - y * (i + 1) as f64).abs() < 1e-6));
+}
+
+/// Masks of two nodes, and of neighbouring elements of one, are independent: both elements are zero with probability
+/// 1/16. The bound is four standard deviations.
+#[test]
+fn dropouts_are_independent() {
+    let registry = registry();
+    let text = "graph test {\ninput a: f32[40000]\ny: f32[40000] = dropout(a, p=0.25)\n\
+                z: f32[40000] = dropout(a, p=0.25)\noutput y = y\noutput z = z\n}\n";
+    let graph = parse(text, &registry).unwrap();
+    let inputs = HashMap::from([("a".into(), OracleTensor::new(DType::F32, &[40_000], &[1.0; 40_000]))]);
+    let run = Oracle::new(&registry).run(&graph, &inputs, 7, 0).unwrap();
+    let [y, z] = ["y", "z"].map(|name| run.outputs[name].to_f64());
+    let is_likely = |hits: usize, n: f64| (hits as f64 - n / 16.0).abs() < 4.0 * (n * 15.0 / 256.0).sqrt();
+    let of_nodes = y.iter().zip(&z).filter(|&pair| pair == (&0.0, &0.0)).count();
+    assert!(is_likely(of_nodes, 40_000.0), "{of_nodes} of two nodes");
+    let of_neighbours = y.chunks(2).filter(|&pair| pair == [0.0, 0.0]).count();
+    assert!(is_likely(of_neighbours, 20_000.0), "{of_neighbours} of neighbours");
 }
 
 fn registry() -> Registry {
