@@ -7,8 +7,8 @@
 use super::amx;
 use super::few::{Few, Order};
 use super::matrix::{Matrix, TileMut};
-use super::pack::{pack_rows, pack_strip};
-use super::scratch::{PANEL, RUN, Scratch};
+use super::pack::{pack_blocks, pack_rows, pack_strip};
+use super::scratch::{BLOCKS, PANEL, RUN, Scratch};
 use super::thin::{self, Thin};
 use super::tiles::MAX_ROWS;
 use super::uneven::Right;
@@ -50,10 +50,10 @@ impl<T: Float> TileKernel<'_, '_, T> {
         }
         let (n, k) = (self.out.n_columns, self.a.n_columns);
         let end = n - thin::n_columns::<T::Vector<I>>(n, &self.a);
-        let is_far = self.is_far();
+        let has_panels = self.is_packed() || self.is_far();
         let mut column = 0;
         while column < n {
-            let panel = if is_far { PANEL } else { strip_width::<T::Vector<I>>(end - column) };
+            let panel = if has_panels { PANEL } else { strip_width::<T::Vector<I>>(end - column) };
             let columns = column..(column + panel).min(end);
             // Thin columns follow the last panel, while the rows of A are in a cache.
             let is_last = columns.end == end;
@@ -68,10 +68,24 @@ impl<T: Float> TileKernel<'_, '_, T> {
         }
     }
 
-    /// Packs some rows and columns of B, and multiplies them by all rows of A.
+    /// Packs some rows and columns of B, and multiplies them by all rows of A, which are packed if they are not contiguous.
     #[inline(always)]
     fn run_panel<I: Isa>(&mut self, depths: Range<usize>, columns: Range<usize>) {
         self.pack::<T::Vector<I>>(depths.clone(), columns.clone());
+        let (m, most) = (self.out.n_rows, BLOCKS * T::Vector::<I>::ROWS);
+        for row in (0..m).step_by(most) {
+            let rows = row..(row + most).min(m);
+            if self.is_packed() {
+                let a = self.a.part(rows.clone(), depths.clone());
+                pack_blocks::<T::Vector<I>>(a, &mut self.scratch.blocks);
+            }
+            self.run_strips::<I>(depths.clone(), columns.clone(), rows);
+        }
+    }
+
+    /// Multiplies the packed rows and columns of B by some rows of A.
+    #[inline(always)]
+    fn run_strips<I: Isa>(&mut self, depths: Range<usize>, columns: Range<usize>, rows: Range<usize>) {
         let mut column = columns.start;
         while column < columns.end {
             let width = strip_width::<T::Vector<I>>(columns.end - column);
@@ -79,9 +93,9 @@ impl<T: Float> TileKernel<'_, '_, T> {
             let start = (column - columns.start) * depths.len();
             let strip = Strip { column, n_columns, depth: depths.start, run: depths.len(), start };
             match width / T::Vector::<I>::N {
-                1 => self.run_strip::<I, 1>(strip),
-                3 if most_vectors::<T::Vector<I>>() == 3 => self.run_strip::<I, 3>(strip),
-                _ => self.run_strip::<I, 2>(strip),
+                1 => self.run_strip::<I, 1>(strip, rows.clone()),
+                3 if most_vectors::<T::Vector<I>>() == 3 => self.run_strip::<I, 3>(strip, rows.clone()),
+                _ => self.run_strip::<I, 2>(strip, rows.clone()),
             }
             column += width;
         }
@@ -100,6 +114,12 @@ impl<T: Float> TileKernel<'_, '_, T> {
             let part = Thin { a: self.a.part(0..self.a.n_rows, depths.clone()), b: &self.scratch.panel };
             part.run::<V>(self.out, column, depths.start == 0 && !self.is_added);
         }
+    }
+
+    /// Whether the rows of A are packed: a block of rows that are not contiguous has a cache line for each step, and lines
+    /// at strides of powers of two displace each other.
+    fn is_packed(&self) -> bool {
+        self.a.column_stride != 1
     }
 
     /// Whether a whole panel of B is packed before it is multiplied: if B lies in memory as rows, which are read fastest
@@ -133,25 +153,26 @@ impl<T: Float> TileKernel<'_, '_, T> {
         }
     }
 
-    /// All rows of A times a strip.
+    /// Some rows of A times a strip.
     #[inline(always)]
-    fn run_strip<I: Isa, const NV: usize>(&mut self, strip: Strip) {
+    fn run_strip<I: Isa, const NV: usize>(&mut self, strip: Strip, rows: Range<usize>) {
         #[cfg(target_arch = "x86_64")]
         if T::Vector::<I>::HAS_BF16 && self.has_tiles() {
             // SAFETY: elements are pairs in `f32`, the machine has tiles, and shapes are as for `run_block`.
-            return unsafe { self.run_tiles(strip, NV * T::Vector::<I>::N) };
+            return unsafe { self.run_tiles(strip, rows, NV * T::Vector::<I>::N) };
         }
-        let (m, most) = (self.out.n_rows, T::Vector::<I>::ROWS);
-        for row in (0..m).step_by(most) {
-            match (m - row).min(most) {
-                1 => self.run_block::<I, 1, NV>(strip, row),
-                2 => self.run_block::<I, 2, NV>(strip, row),
-                3 => self.run_block::<I, 3, NV>(strip, row),
-                5 if most > 4 => self.run_block::<I, 5, NV>(strip, row),
-                6 if most > 4 => self.run_block::<I, 6, NV>(strip, row),
-                7 if most > 6 => self.run_block::<I, 7, NV>(strip, row),
-                8 if most > 6 => self.run_block::<I, 8, NV>(strip, row),
-                _ => self.run_block::<I, 4, NV>(strip, row),
+        let most = T::Vector::<I>::ROWS;
+        for row in rows.clone().step_by(most) {
+            let place = Place { row, block: (row - rows.start) / most };
+            match (rows.end - row).min(most) {
+                1 => self.run_block::<I, 1, NV>(strip, place),
+                2 => self.run_block::<I, 2, NV>(strip, place),
+                3 => self.run_block::<I, 3, NV>(strip, place),
+                5 if most > 4 => self.run_block::<I, 5, NV>(strip, place),
+                6 if most > 4 => self.run_block::<I, 6, NV>(strip, place),
+                7 if most > 6 => self.run_block::<I, 7, NV>(strip, place),
+                8 if most > 6 => self.run_block::<I, 8, NV>(strip, place),
+                _ => self.run_block::<I, 4, NV>(strip, place),
             }
         }
     }
@@ -162,20 +183,21 @@ impl<T: Float> TileKernel<'_, '_, T> {
         self.a.column_stride == 1 && self.out.n_rows >= FEWEST_TILE_ROWS && amx::is_present()
     }
 
-    /// All rows of A times a strip of pairs.
+    /// Some rows of A times a strip of pairs.
     ///
     /// # Safety
     /// The machine must have AMX, and elements must be pairs in `f32`.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn run_tiles(&self, strip: Strip, width: usize) {
-        let a = self.a.part(0..self.a.n_rows, strip.depth..strip.depth + strip.run);
+    unsafe fn run_tiles(&self, strip: Strip, rows: Range<usize>, width: usize) {
+        let start = self.out.start.wrapping_add(rows.start * self.out.row_stride + strip.column);
+        let a = self.a.part(rows, strip.depth..strip.depth + strip.run);
         let strip_of_pairs = amx::Strip {
             // SAFETY: the caller's.
             a: unsafe { a.cast() },
             strip: self.scratch.panel[strip.start..].as_ptr().cast(),
             width,
             n_columns: strip.n_columns,
-            out: self.out.start.wrapping_add(strip.column).cast(),
+            out: start.cast(),
             out_stride: self.out.row_stride,
             is_first: strip.depth == 0 && !self.is_added,
         };
@@ -185,8 +207,14 @@ impl<T: Float> TileKernel<'_, '_, T> {
 
     /// One register block: `R` rows of `NV` vectors.
     #[inline(always)]
-    fn run_block<I: Isa, const R: usize, const NV: usize>(&mut self, strip: Strip, row: usize) {
-        let Matrix { row_stride, column_stride, .. } = self.a;
+    fn run_block<I: Isa, const R: usize, const NV: usize>(&mut self, strip: Strip, place: Place) {
+        let Place { row, block } = place;
+        let a = match self.is_packed() {
+            true => {
+                Rows { start: self.scratch.blocks[block * strip.run * MAX_ROWS..].as_ptr(), stride: None }
+            }
+            false => Rows { start: self.a.at(row, strip.depth), stride: Some(self.a.row_stride) },
+        };
         let (width, is_first) = (NV * T::Vector::<I>::N, strip.depth == 0 && !self.is_added);
         let is_whole = strip.n_columns == width;
         // SAFETY: `Matrix` and `TileMut` hold their shapes in bounds and `gemm_tile` compared them; the strip is
@@ -198,7 +226,7 @@ impl<T: Float> TileKernel<'_, '_, T> {
                 false => (self.scratch.edge.as_mut_ptr(), width),
             };
             I::call(Block::<T, R, NV> {
-                a: Rows { start: self.a.at(row, strip.depth), row_stride, column_stride },
+                a,
                 strip: self.scratch.panel.as_ptr().add(strip.start),
                 run: strip.run,
                 out: to,
@@ -287,54 +315,80 @@ impl<T: Float, const R: usize, const NV: usize> Kernel for Block<T, R, NV> {
     }
 }
 
-/// Some rows of A.
+/// The rows of a register block: their distance, or nothing where they are packed.
 #[derive(Clone, Copy)]
 struct Rows<T> {
     start: *const T,
-    row_stride: isize,
-    column_stride: isize,
+    stride: Option<isize>,
+}
+
+/// The first row of a register block, and its number among the packed ones.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    block: usize,
 }
 
 /// Steps along the contracted axis between two computations of the addresses of the rows of A.
 const UNROLLED: usize = 8;
 
-/// The sums of the products of some rows of A and a strip of `run` rows. Where the columns of A are neighbours, the addresses
-/// of unrolled steps are constants apart.
+/// The sums of the products of some rows of A and a strip of `run` rows.
 ///
 /// # Safety
 /// `a` must be valid for `R` rows of `run` elements, `strip` for `run` rows of `NV` vectors; see [`Lanes`].
 #[inline(always)]
 unsafe fn sum_products<V: Lanes, const R: usize, const NV: usize>(
-    mut a: Rows<V::Scalar>,
+    a: Rows<V::Scalar>,
+    strip: *const V::Scalar,
+    run: usize,
+) -> [[V; NV]; R] {
+    // SAFETY: the caller's.
+    unsafe {
+        match a.stride {
+            Some(stride) => sum_steps::<V, R, NV>(a.start, stride, 1, strip, run),
+            None => sum_steps::<V, R, NV>(a.start, 1, MAX_ROWS, strip, run),
+        }
+    }
+}
+
+/// The sums of products; the addresses of unrolled steps are constants apart.
+///
+/// # Safety
+/// As for [`sum_products`].
+#[inline(always)]
+unsafe fn sum_steps<V: Lanes, const R: usize, const NV: usize>(
+    mut a: *const V::Scalar,
+    row_stride: isize,
+    column_stride: usize,
     mut strip: *const V::Scalar,
     run: usize,
 ) -> [[V; NV]; R] {
     // SAFETY: the caller's.
     unsafe {
         let mut sums = [[V::splat(V::Scalar::default()); NV]; R];
-        let whole = if a.column_stride == 1 { run / UNROLLED } else { 0 };
-        for _ in 0..whole {
+        for _ in 0..run / UNROLLED {
             for _ in 0..UNROLLED {
-                add_products(&mut a, 1, &mut strip, &mut sums);
+                add_products(a, row_stride, strip, &mut sums);
+                (a, strip) = (a.wrapping_add(column_stride), strip.add(NV * V::N));
             }
         }
-        for _ in whole * UNROLLED..run {
-            let stride = a.column_stride;
-            add_products(&mut a, stride, &mut strip, &mut sums);
+        for _ in 0..run % UNROLLED {
+            add_products(a, row_stride, strip, &mut sums);
+            (a, strip) = (a.wrapping_add(column_stride), strip.add(NV * V::N));
         }
         sums
     }
 }
 
-/// Adds the products of a column of some rows of A and a row of a strip, and moves on by one.
+/// Adds the products of a column of some rows of A and a row of a strip.
 ///
 /// # Safety
 /// As for [`sum_products`].
 #[inline(always)]
 unsafe fn add_products<V: Lanes, const R: usize, const NV: usize>(
-    a: &mut Rows<V::Scalar>,
-    column_stride: isize,
-    strip: &mut *const V::Scalar,
+    a: *const V::Scalar,
+    row_stride: isize,
+    strip: *const V::Scalar,
     sums: &mut [[V; NV]; R],
 ) {
     // SAFETY: the caller's.
@@ -344,13 +398,11 @@ unsafe fn add_products<V: Lanes, const R: usize, const NV: usize>(
             b[v] = V::load(strip.add(v * V::N));
         }
         for i in 0..R {
-            let a = V::splat(*a.start.offset(i as isize * a.row_stride));
+            let a = V::splat(*a.offset(i as isize * row_stride));
             for v in 0..NV {
                 sums[i][v] = a.mul_add(b[v], sums[i][v]);
             }
         }
-        a.start = a.start.wrapping_offset(column_stride);
-        *strip = strip.add(NV * V::N);
     }
 }
 

@@ -33,7 +33,7 @@ pub use float::{GemmFloat, add_gemm_tile, gemm_tile, gemm_tile_of_pairs, scores_
 pub use matrix::{Matrix, TileMut};
 pub use row_products::Rows;
 pub use scratch::Scratch;
-pub use tiles::Tiles;
+pub use tiles::{Tiles, n_parts};
 pub use uneven::{Offsets, Right};
 
 /// Whether the processor multiplies tiles of bf16 (AMX), and the operating system lets this process use them.

@@ -4,7 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::matrix::Matrix;
-use super::tiles::WIDEST;
+use super::tiles::{MAX_ROWS, WIDEST};
 use engine_core::op::simd::Lanes;
 
 /// Copies a matrix to rows of `width` elements, which are whole vectors. What lies behind the columns has no meaning.
@@ -96,4 +96,26 @@ pub(super) fn pack_rows<V: Lanes>(b: Matrix<V::Scalar>, out: &mut [V::Scalar]) -
         }
     }
     n_strips * width
+}
+
+/// Packs the rows of a matrix in blocks of as many as a register block has. The elements of a step are neighbours, those of
+/// the next step lie [`MAX_ROWS`] behind.
+#[inline(always)]
+pub(super) fn pack_blocks<V: Lanes>(a: Matrix<V::Scalar>, out: &mut [V::Scalar]) {
+    let [m, run] = a.shape();
+    assert!(out.len() >= m.div_ceil(V::ROWS) * run * MAX_ROWS);
+    for p in 0..run {
+        for (block, first) in (0..m).step_by(V::ROWS).enumerate() {
+            let n = (m - first).min(V::ROWS);
+            // SAFETY: the rows are inside the matrix; `out` has room for all blocks by the assertion.
+            unsafe {
+                let to = out.as_mut_ptr().add((block * run + p) * MAX_ROWS);
+                if a.row_stride == 1 && n == V::ROWS {
+                    to.copy_from_nonoverlapping(a.at(first, p), V::ROWS);
+                } else {
+                    (0..n).for_each(|i| *to.add(i) = *a.at(first + i, p));
+                }
+            }
+        }
+    }
 }

@@ -9,10 +9,15 @@ pub(super) const RUN: usize = 256;
 
 /// The columns of a panel.
 pub(super) const PANEL: usize = 256;
-/// The packed strips of B, with room for a strip behind them, and a register block at the edge; one for each worker.
+/// The most blocks of rows of A that are packed at a time.
+pub(super) const BLOCKS: usize = 32;
+
+/// The packed strips of B, with room for a strip behind them, packed rows of A, and a register block at the edge; one for
+/// each worker.
 #[repr(align(64))]
 pub struct Scratch<T> {
     pub(super) panel: [T; RUN * PANEL + STRIP],
+    pub(super) blocks: [T; RUN * BLOCKS * MAX_ROWS],
     pub(super) edge: [T; MAX_ROWS * STRIP],
 }
 

@@ -45,10 +45,13 @@ fn product(level: Level, a: Matrix<f32>, b: Matrix<f32>) -> Vec<f32> {
 
 #[test]
 fn every_edge_and_every_transpose_on_every_instruction_set() {
-    // The last three have thin columns: 1, 4 and 2 behind whole vectors of 16.
     let shapes = [[1, 1, 1], [8, 32, 3], [9, 33, 257], [7, 10, 300], [13, 47, 16], [3, 100, 1], [17, 16, 40]];
     let few_rows = [[1, 70, 300], [2, 16, 16], [3, 9, 35], [4, 1045, 50]];
-    for [m, n, k] in shapes.into_iter().chain([[9, 49, 300], [17, 68, 90], [5, 2, 270]]).chain(few_rows) {
+    // More rows, columns and products than are packed at a time.
+    let large = [[270, 290, 260]];
+    // Columns behind whole vectors of 16: 1, 4 and 2.
+    let thin = [[9, 49, 300], [17, 68, 90], [5, 2, 270]];
+    for [m, n, k] in shapes.into_iter().chain(thin).chain(few_rows).chain(large) {
         let (a_data, b_data) = (wave(m * k, 7), wave(k * n, 31));
         for a in [Matrix::row_major(&a_data, m, k), Matrix::row_major(&a_data, k, m).transposed()] {
             for b in [Matrix::row_major(&b_data, k, n), Matrix::row_major(&b_data, n, k).transposed()] {

@@ -27,6 +27,20 @@ const MOST_BEHIND: usize = WIDEST + 4;
 /// The fewest columns of a tile whose strips of A are packed again for other columns.
 const LEAST_COLUMNS: usize = 64;
 
+/// The most elements of a product whose contraction is split.
+const MOST_SPLIT_ELEMENTS: usize = 1 << 16;
+/// The fewest products of an element in a part.
+const LEAST_DEPTH: usize = 256;
+/// The most parts.
+const MOST_PARTS: usize = 8;
+
+/// The parts that the contraction of an `m × n` product with `k` products an element is split into; 1 if a product at once is
+/// as fast. A part reads whole rows of its operands, where tiles of few columns would read a piece of each row.
+pub fn n_parts(m: usize, n: usize, k: usize) -> usize {
+    let most = (k / LEAST_DEPTH).min(MOST_PARTS).min(m * n * k / MIN_PRODUCTS);
+    if m * n <= MOST_SPLIT_ELEMENTS && most >= MOST_PARTS / 2 { most } else { 1 }
+}
+
 /// The cut of a product's output: by shape alone, so that results and work do not depend on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiles {

@@ -42,7 +42,9 @@ impl CpuExecutable {
             .collect::<Result<_, _>>()?;
         let n_threads = pool.lock().unwrap_or_else(PoisonError::into_inner).n_threads();
         let size = launches.iter().map(Prepared::size).fold(LaunchSize::default(), LaunchSize::max);
-        let workers = (0..n_threads).map(|_| WorkerScratch::new(size)).collect::<Result<_, _>>()?;
+        let others = LaunchSize { parts: 0, ..size };
+        let sizes = (0..n_threads).map(|worker| if worker == 0 { size } else { others });
+        let workers = sizes.map(WorkerScratch::new).collect::<Result<_, _>>()?;
         let products = n_threads * WorkerScratch::PANEL_BYTES;
         let mut executable = CpuExecutable {
             scratch_bytes: Memory::taken_by_this_thread() - before + products,

@@ -59,7 +59,7 @@ impl KernelLaunch for AttentionLaunch {
                 n_operands: self.rows.n_operands(),
                 computed: 0,
             },
-            tile: 0,
+            ..LaunchSize::default()
         }
     }
 

@@ -354,7 +354,7 @@ impl KernelLaunch for AttentionGradientLaunch {
                 n_operands: self.sums[0].end.n_operands(),
                 computed: 0,
             },
-            tile: 0,
+            ..LaunchSize::default()
         }
     }
 

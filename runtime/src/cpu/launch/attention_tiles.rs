@@ -245,7 +245,7 @@ impl KernelLaunch for AttentionTiles {
                 n_operands: self.end.n_operands() + 1,
                 computed: 0,
             },
-            tile: 0,
+            ..LaunchSize::default()
         }
     }
 

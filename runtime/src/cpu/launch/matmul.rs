@@ -8,6 +8,7 @@ use super::matmul_fold::MatmulFold;
 use super::product::{Product, Tile};
 use super::scratch::{LaunchSize, WorkerScratch};
 use super::side_sum;
+use super::split::Split;
 use crate::device::DeviceError;
 use engine_core::fusion::{MatmulBody, Operand};
 
@@ -16,6 +17,8 @@ pub struct MatmulLaunch {
     product: Product,
     /// The operand that the bare accumulator goes to, if the epilogue does nothing else.
     plain: Option<usize>,
+    /// The parts of the contraction, if it is split.
+    split: Option<Split>,
     /// The reduction of the result's rows, if there is one.
     fold: Option<TileFold>,
 }
@@ -26,6 +29,17 @@ enum TileFold {
     Blocks(ColumnBlocks),
 }
 
+/// The memory of the parts of a product, which all workers use.
+struct SharedParts(*mut u8);
+// SAFETY: each worker writes parts of its own, and reads them when all are written.
+unsafe impl Sync for SharedParts {}
+
+impl SharedParts {
+    fn start(&self) -> *mut u8 {
+        self.0
+    }
+}
+
 impl KernelLaunch for MatmulLaunch {
     fn size(&self) -> LaunchSize {
         let size = self.product.size();
@@ -33,7 +47,7 @@ impl KernelLaunch for MatmulLaunch {
             Some(TileFold::Blocks(blocks)) => {
                 LaunchSize { tile: size.tile.max(blocks.tile_bytes(&self.product)), ..size }
             }
-            _ => size,
+            _ => LaunchSize { parts: self.split.map_or(0, |split| split.bytes(&self.product)), ..size },
         }
     }
 
@@ -53,11 +67,18 @@ impl KernelLaunch for MatmulLaunch {
                 Some(TileFold::Blocks(fold)) => fold.run(product, &frame, pool, workers),
                 None => {}
             }
+            let parts = workers[0].parts.start();
+            let parts = &SharedParts(parts);
+            if let Some(split) = self.split {
+                pool.run_with(split.n_chunks(product), workers, |chunk, scratch| {
+                    split.multiply(product, scratch, call.buffers, chunk, parts.start());
+                });
+            }
             let sums = &product.body.side_sums;
             let n_sums: usize = sums.iter().map(|sum| side_sum::n_chunks(product, *sum)).sum();
             pool.run_with(n_tiles + n_sums, workers, |chunk, scratch| {
                 if chunk < n_tiles {
-                    return self.run_tile(&frame, scratch, chunk);
+                    return self.run_tile(&frame, scratch, chunk, parts.start());
                 }
                 let mut chunk = chunk - n_tiles;
                 for sum in sums {
@@ -91,10 +112,11 @@ impl MatmulLaunch {
             Some(blocks) => TileFold::Blocks(blocks),
             None => TileFold::Rows(MatmulFold::new(rows, &product.epilogue, operands, workspace)),
         });
-        Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), fold, product })
+        let split = Split::of(&product).filter(|_| fold.is_none());
+        Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), split, fold, product })
     }
 
-    unsafe fn run_tile(&self, frame: &Frame, scratch: &mut WorkerScratch, chunk: usize) {
+    unsafe fn run_tile(&self, frame: &Frame, scratch: &mut WorkerScratch, chunk: usize, parts: *mut u8) {
         let Product { body, tiles, .. } = &self.product;
         let (batch, tile) = (chunk / tiles.len(), chunk % tiles.len());
         let (rows, columns) = tiles.tile(tile);
@@ -109,7 +131,13 @@ impl MatmulLaunch {
         };
         // SAFETY: the caller's; a tile is inside the output, or inside the scratch for the largest one.
         unsafe {
-            self.product.multiply(scratch, frame.buffers, Tile { batch, rows, columns }, target, row_stride);
+            match self.split {
+                Some(split) => split.add_up(&self.product, parts, (batch, rows, columns), target, row_stride),
+                None => {
+                    let tile = Tile { batch, rows, columns, depths: 0..body.k };
+                    self.product.multiply(scratch, frame.buffers, tile, target, row_stride);
+                }
+            }
             if self.plain.is_none() {
                 let worker = &mut scratch.worker;
                 self.product.run_epilogue(frame, worker, target, first, shape, |_, _, _| {});

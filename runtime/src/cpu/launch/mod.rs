@@ -25,6 +25,7 @@ pub mod scratch;
 pub mod sections;
 pub mod segments;
 mod side_sum;
+mod split;
 mod tile_run;
 
 use super::interp::{AssertionRecord, Buffer, checks_only};

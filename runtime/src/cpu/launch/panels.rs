@@ -82,7 +82,10 @@ impl Panels<'_> {
             for row in panel.clone().step_by(tile_rows) {
                 let rows = row..(row + tile_rows).min(panel.end);
                 let (first, shape) = ([batch * m + row, column], [rows.len(), columns.len()]);
-                let (start, tile) = (scratch.tile.start(), Tile { batch, rows, columns: columns.clone() });
+                let (start, tile) = (
+                    scratch.tile.start(),
+                    Tile { batch, rows, columns: columns.clone(), depths: 0..self.product.body.k },
+                );
                 // SAFETY: the caller's; the scratch has room for a tile.
                 unsafe {
                     self.product.multiply(scratch, self.frame.buffers, tile, start, columns.len());

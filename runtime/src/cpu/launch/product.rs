@@ -51,6 +51,8 @@ pub struct Tile {
     pub rows: Range<usize>,
     /// Its columns.
     pub columns: Range<usize>,
+    /// The part of the contracted axis.
+    pub depths: Range<usize>,
 }
 
 impl Product {
@@ -133,9 +135,9 @@ impl Product {
         // SAFETY: the caller's.
         unsafe {
             let a = self.matrix::<T>(buffers, Side::Lhs, tile.batch);
-            let [_, k] = a.shape();
-            let a = a.part(tile.rows.clone(), 0..k);
-            let b = self.right::<T>(buffers, tile.batch, tile.columns.clone());
+            let depths = self.depths_in_memory(&tile, a.shape());
+            let a = a.part(tile.rows.clone(), depths.clone());
+            let b = self.right::<T>(buffers, tile.batch, depths, tile.columns.clone());
             let mut out = TileMut::from_raw(out, tile.rows.len(), tile.columns.len(), row_stride);
             gemm(scratch, a, b, &mut out);
         }
@@ -155,7 +157,7 @@ impl Product {
             let b = self.matrix::<T>(buffers, Side::Rhs, tile.batch);
             for (i, row) in tile.rows.enumerate() {
                 for (j, column) in tile.columns.clone().enumerate() {
-                    let products = (0..self.body.k).map(|p| T::times(*a.at(row, p), *b.at(p, column)));
+                    let products = tile.depths.clone().map(|p| T::times(*a.at(row, p), *b.at(p, column)));
                     let sum = products.fold(T::neutral(Fold::Sum), T::plus);
                     out.add(i * row_stride + j).write(sum);
                 }
@@ -200,7 +202,12 @@ impl Product {
 
     // ---- Operands.
 
-    /// Some columns of one right matrix.
+    /// The part of the contracted axis in matrices of this shape, whose elements may be pairs: then it is the whole axis.
+    fn depths_in_memory(&self, tile: &Tile, [_, k]: [usize; 2]) -> Range<usize> {
+        if self.halves.is_some() { 0..k } else { tile.depths.clone() }
+    }
+
+    /// Some rows and columns of one right matrix; all rows of an uneven one.
     ///
     /// # Safety
     /// As for [`Product::matrix`].
@@ -208,13 +215,13 @@ impl Product {
         &'a self,
         buffers: &[Buffer],
         batch: usize,
+        depths: Range<usize>,
         columns: Range<usize>,
     ) -> Right<'a, T> {
         let Some(offsets) = &self.uneven else {
             // SAFETY: the caller's.
             let matrix = unsafe { self.matrix::<T>(buffers, Side::Rhs, batch) };
-            let [k, _] = matrix.shape();
-            return matrix.part(0..k, columns).into();
+            return matrix.part(depths, columns).into();
         };
         let Buffer { start, len, .. } = buffers[self.body.rhs.operand];
         // SAFETY: the caller's: the buffer holds `len` elements of this type.

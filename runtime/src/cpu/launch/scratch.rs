@@ -12,6 +12,8 @@ sizes! {
         pub programs: ScratchSize,
         /// The bytes of the largest tile of a product.
         pub tile: usize,
+        /// The bytes of the parts of a split product, which the first worker has for all.
+        pub parts: usize,
         /// For attention.
         pub attention: AttentionSize,
         /// For matrix sources.
@@ -62,6 +64,8 @@ pub struct WorkerScratch {
     pub f64: Box<Scratch<f64>>,
     /// A tile of a product that is not stored as it is.
     pub tile: Memory,
+    /// The parts of a split product.
+    pub parts: Memory,
     /// For attention.
     pub attention: AttentionScratch,
     /// For matrix sources.
@@ -110,12 +114,13 @@ impl WorkerScratch {
     /// # Errors
     /// If memory does not suffice.
     pub fn new(size: LaunchSize) -> Result<WorkerScratch, DeviceError> {
-        let LaunchSize { programs, tile, attention, source } = size;
+        let LaunchSize { programs, tile, parts, attention, source } = size;
         Ok(WorkerScratch {
             worker: Worker::new(programs)?,
             f32: Scratch::new(),
             f64: Scratch::new(),
             tile: Memory::new(tile)?,
+            parts: Memory::new(parts)?,
             attention: AttentionScratch {
                 scores: Memory::new(attention.scores)?,
                 weights: Memory::new(attention.scores)?,

@@ -1,6 +1,7 @@
 //! Matmuls, and a training step.
 
 use super::*;
+use engine_numerics::gemm::n_parts;
 
 #[test]
 fn matmuls_with_bias_and_activation() {
@@ -66,6 +67,27 @@ fn a_bias_gradient_beside_its_weight_gradient() {
             output(b, "dw", dw);
             output(b, "db", db);
         });
+    }
+}
+
+/// Products of few elements and a long contraction are split, alone, beside a sum and with an epilogue.
+#[test]
+fn long_contractions_are_split() {
+    for [m, n, k] in [[30, 40, 2100], [1, 300, 2100], [130, 70, 1024]] {
+        assert!(n_parts(m, n, k) > 1, "{m} {n} {k}");
+        for dtype in [DType::F32, DType::F64] {
+            check(1e-4, |b| {
+                let (x, d) = (data(b, "x", dtype, &[2, k, m]), data(b, "d", dtype, &[2, k, n]));
+                let both = b.contract(x, d, Contract::new(vec![(0, 0)], vec![(1, 1)]));
+                let half = b.scale(both, 0.5);
+                output(b, "half", half);
+                let (x, d) = (data(b, "y", dtype, &[k, m]), data(b, "e", dtype, &[k, n]));
+                let dw = b.contract(x, d, Contract::new(vec![], vec![(0, 0)]));
+                output(b, "dw", dw);
+                let db = b.sum(d, &[0]);
+                output(b, "db", db);
+            });
+        }
     }
 }
 
