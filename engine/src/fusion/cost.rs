@@ -61,6 +61,9 @@ const FOLDED_ROW: usize = 128;
 /// whole steps.
 const OPS_PER_BYTE: usize = 4;
 
+/// So many additions take a core about as long as a store and a load of their result in its own cache, and any GPU less.
+const OPS_OF_A_TRANSFER: usize = 3;
+
 /// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.
 const SCATTER_READS: usize = 16;
 
@@ -133,6 +136,12 @@ impl CostModel {
     pub fn remaking_pays(&self, n_elements: usize, [saved, added]: [usize; 2], ops: usize) -> bool {
         let is_large = n_elements > self.recomputed_elements;
         is_large && ops * n_elements <= OPS_PER_BYTE * saved.saturating_sub(added)
+    }
+
+    /// Whether later kernels do so many operations per element again, rather than that one kernel stores their result and
+    /// others load it.
+    pub fn is_done_again(&self, ops: usize) -> bool {
+        ops <= OPS_OF_A_TRANSFER
     }
 
     /// Whether a matmul should pass rows of such a length to a row reduction instead of storing them.

@@ -39,6 +39,9 @@ pub struct FusionGraph<'g> {
     uneven_matrices: bool,
     /// Whether matmuls that are convolutions read uneven matrices.
     convolutions: bool,
+    /// Whether columns of any length are summed in one step, beside a matmul as well. Elsewhere long columns of several axes
+    /// are split instead.
+    pub sums_any_column: bool,
     /// Matmuls that read stacks of matrices where they lie; see [`super::stacks`].
     stacks: &'g BTreeSet<NodeId>,
     /// Added to the numbers of nodes that check.
@@ -71,6 +74,7 @@ impl<'g> FusionGraph<'g> {
         let mut divided = FusionGraph {
             ir: graph,
             cost,
+            sums_any_column: settings.longest_column() == usize::MAX,
             uneven_matrices: settings.device.kernels.uneven_matrices,
             convolutions: settings.device.kernels.convolutions,
             stacks,

@@ -246,21 +246,33 @@ pub fn side_of(graph: &FusionGraph, anchor: NodeId, node: NodeId) -> Option<Side
         return None;
     }
     let (summed, window) = graph.strided(graph.ir.nodes[node].inputs[0])?;
-    let wanted = split_axes(&window, axes);
+    let split = |window: &Access, summed: &[usize]| split_axes(window, summed, graph.sums_any_column);
+    let wanted = split(&window, axes);
     [Side::Lhs, Side::Rhs].into_iter().zip(0..).find_map(|(side, operand)| {
         let value = graph.ir.nodes[anchor].inputs[operand];
         let (buffer, window) = graph.strided(value)?;
         let axes = operand_axes(spec, operand, window.levels[0].axes.len());
-        (buffer == summed && split_axes(&window, &axes.contracted) == wanted).then_some(side)
+        (buffer == summed && split(&window, &axes.contracted) == wanted).then_some(side)
     })
 }
 
-/// Axes of a window: those that are summed, and the rest.
-fn split_axes(window: &Access, summed: &[usize]) -> (Vec<Axis>, Vec<Axis>) {
+/// Axes of a window: those that are summed, and the rest; with `joins`, neighbours that lie in memory as one axis are one.
+fn split_axes(window: &Access, summed: &[usize], joins: bool) -> (Vec<Axis>, Vec<Axis>) {
     let axes = window.levels[0].axes.iter().enumerate();
     let (summed, kept): (Vec<_>, Vec<_>) = axes.partition(|(axis, _)| summed.contains(axis));
-    let plain = |axes: Vec<(usize, &Axis)>| axes.into_iter().map(|(_, &axis)| axis).collect();
-    (plain(summed), plain(kept))
+    let joined = |axes: Vec<(usize, &Axis)>| {
+        let mut joined: Vec<Axis> = vec![];
+        for (_, &axis) in axes {
+            match joined.last_mut() {
+                Some(outer) if joins && outer.stride == axis.stride * axis.extent as i64 => {
+                    *outer = Axis { extent: outer.extent * axis.extent, stride: axis.stride };
+                }
+                _ => joined.push(axis),
+            }
+        }
+        joined
+    };
+    (joined(summed), joined(kept))
 }
 
 /// The row reduction of a node, if the device can fuse it into matmul group `id`.

@@ -2,7 +2,8 @@
 //!
 //! A map that is used before and after another matmul would be stored between two kernels. Where several such maps follow
 //! from one tensor, that tensor alone is stored. The derivative of GELU, for one, needs an exponential, an error function and
-//! a comparison, all of the same sum.
+//! a comparison, all of the same sum. Where that takes too long, those are not stored that follow from another one by a few
+//! operations.
 
 use super::cost::CostModel;
 use crate::ir::{Graph, NodeId, NodeOp, Value, View};
@@ -25,16 +26,17 @@ pub fn remade(graph: &Graph, materialized: &[bool], cost: &CostModel) -> BTreeSe
             _ => {}
         }
     }
-    let found = late.into_iter().filter_map(|(anchor, late)| {
+    let found = late.into_iter().flat_map(|(anchor, late)| {
         let between = maps.between(&late);
         let bytes = |value: Value| 2 * graph.ty(value).bytes();
         let saved = late.iter().map(|&node| bytes(Value::of(node))).sum();
         let is_kept = maps.is_used_late(anchor.node) || maps.is_stored[anchor.node];
         let added = if is_kept { 0 } else { bytes(anchor) };
-        let ops = between.iter().map(|&node| cost.ops(&graph.nodes[node].op)).sum();
-        cost.remaking_pays(graph.ty(anchor).numel(), [saved, added], ops).then_some(between)
+        let pays = cost.remaking_pays(graph.ty(anchor).numel(), [saved, added], maps.ops(&between, cost));
+        let kept = is_kept.then_some(anchor.node);
+        if pays { between } else { maps.that_follow_from_stored(kept.into_iter().collect(), &late, cost) }
     });
-    found.flatten().collect()
+    found.collect()
 }
 
 /// What a value is computed from, by maps alone.
@@ -157,6 +159,45 @@ impl<'g> Maps<'g> {
             NodeOp::Contract(_) => false,
             _ => self.phases[user] > self.phases[node],
         })
+    }
+
+    /// Of maps that follow from one tensor, those that follow by a few operations from a node that is stored in any case, which
+    /// may be another of these maps: `1 - y` from a sigmoid `y`.
+    fn that_follow_from_stored(
+        &self,
+        mut stored: BTreeSet<NodeId>,
+        late: &BTreeSet<NodeId>,
+        cost: &CostModel,
+    ) -> BTreeSet<NodeId> {
+        let mut found = BTreeSet::new();
+        for &node in late {
+            match self.between_stored(&stored, node) {
+                Some(between) if cost.is_done_again(self.ops(&between, cost)) => found.extend(between),
+                _ => _ = stored.insert(node),
+            }
+        }
+        found
+    }
+
+    /// The maps between one of some nodes and a node that follows from it alone; none if it follows from other tensors, too.
+    fn between_stored(&self, stored: &BTreeSet<NodeId>, node: NodeId) -> Option<BTreeSet<NodeId>> {
+        let (mut found, mut ends, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![node]);
+        while let Some(node) = open.pop() {
+            match self.sources[node] {
+                _ if stored.contains(&node) => _ = ends.insert(node),
+                Source::Itself => return None,
+                Source::Of(_) if !self.is_map(node) || found.insert(node) => {
+                    open.extend(self.graph.nodes[node].inputs.iter().map(|input| input.node))
+                }
+                _ => {}
+            }
+        }
+        (ends.len() == 1).then_some(found)
+    }
+
+    /// Operations per element of some nodes.
+    fn ops(&self, nodes: &BTreeSet<NodeId>, cost: &CostModel) -> usize {
+        nodes.iter().map(|&node| cost.ops(&self.graph.nodes[node].op)).sum()
     }
 
     /// The maps between an anchor and some nodes that follow from it, these included.

@@ -42,6 +42,38 @@ fn a_single_map_is_stored() {
     assert_eq!(stored(true), ["e", "grad", "sum", "y"]);
 }
 
+/// A gate and its derivative are used behind a matmul: the derivative follows from the gate by one operation. The gate is
+/// stored for that matmul, or because it is used behind it as well.
+#[test]
+fn a_map_of_a_stored_one_is_computed_again() {
+    for is_operand in [true, false] {
+        let graph = with_builder(|b| {
+            let [x, w, v] = [("x", [64, 30]), ("w", [30, 40]), ("v", [40, 40])]
+                .map(|(name, extents)| b.input(name, InputKind::Data, f32s(&extents)));
+            let sum = b.matmul(x, w);
+            let gate = b.unary(Unary::Tanh, sum);
+            let one = b.full_like(gate, 1.0);
+            let slope = b.sub(one, gate);
+            let doubled = b.add(gate, gate);
+            let z = b.matmul(if is_operand { gate } else { doubled }, v);
+            let z = b.matmul(z, v);
+            let [first, second] = [gate, slope].map(|by| b.binary(Binary::Mul, z, by));
+            for (name, value) in [("gate", gate), ("slope", slope)] {
+                b.graph.nodes[value.node].outputs[0].name = name.into();
+            }
+            output(b, "first", first);
+            output(b, "second", second);
+        });
+        let kernels = fuse(&graph, true).kernels;
+        let is_written = |name: &str| {
+            let has_name = |operand: &crate::fusion::Operand| **graph.name_of(operand.value) == *name;
+            kernels.iter().any(|kernel| kernel.uses(Use::Write).any(has_name))
+        };
+        assert!(is_written("gate") && !is_written("slope"));
+        assert_eq!(verify(&graph, &kernels), Vec::<String>::new());
+    }
+}
+
 /// Rows divided by their largest element, whose negatives are multiplied, and which are used behind the products.
 #[test]
 fn maps_of_a_value_of_the_row_are_computed_again() {
