@@ -336,8 +336,8 @@ pub(super) struct DataArgs {
     /// The source to load
     #[arg(value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// A folder with data sets, searched first
-    #[arg(long, value_name = "DIR", value_parser = folder())]
+    /// A folder with data sets, searched first; a download makes it
+    #[arg(long, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
 }
 

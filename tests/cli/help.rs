@@ -53,7 +53,6 @@ fn wrong_usage_is_reported_with_the_usage_of_the_command() {
         refused(&[command, "tiny.ron", "--data-dir", "none"], folder);
     }
     let folder = "'--data-dir <DIR>': there is no such folder\n";
-    refused(&["data", "mnist", "--data-dir", "tiny.ron"], folder);
     refused(&["why", "tiny.ron", "h", "loss", "--data-dir", "none"], folder);
 }
 
