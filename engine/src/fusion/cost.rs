@@ -61,7 +61,7 @@ const FOLDED_ROW: usize = 128;
 /// whole steps.
 const OPS_PER_BYTE: usize = 4;
 
-/// So many additions take a core about as long as a store and a load of their result in its own cache, and any GPU less.
+/// Not measured by itself; docs/decisions/089-gradients-of-weights-on-the-cpu.md has whole steps.
 const OPS_OF_A_TRANSFER: usize = 3;
 
 /// Not measured. The scatters of docs/decisions/039-scatter-fusion.md were measured with it.

@@ -29,17 +29,6 @@ enum TileFold {
     Blocks(ColumnBlocks),
 }
 
-/// The memory of the parts of a product, which all workers use.
-struct SharedParts(*mut u8);
-// SAFETY: each worker writes parts of its own, and reads them when all are written.
-unsafe impl Sync for SharedParts {}
-
-impl SharedParts {
-    fn start(&self) -> *mut u8 {
-        self.0
-    }
-}
-
 impl KernelLaunch for MatmulLaunch {
     fn size(&self) -> LaunchSize {
         let size = self.product.size();
@@ -67,18 +56,18 @@ impl KernelLaunch for MatmulLaunch {
                 Some(TileFold::Blocks(fold)) => fold.run(product, &frame, pool, workers),
                 None => {}
             }
-            let parts = workers[0].parts.start();
-            let parts = &SharedParts(parts);
+            let parts = &workers[0].parts;
+            let parts = Buffer { start: parts.start(), len: parts.bytes(), size: 1 };
             if let Some(split) = self.split {
                 pool.run_with(split.n_chunks(product), workers, |chunk, scratch| {
-                    split.multiply(product, scratch, call.buffers, chunk, parts.start());
+                    split.multiply(product, scratch, call.buffers, chunk, parts);
                 });
             }
             let sums = &product.body.side_sums;
             let n_sums: usize = sums.iter().map(|sum| side_sum::n_chunks(product, *sum)).sum();
             pool.run_with(n_tiles + n_sums, workers, |chunk, scratch| {
                 if chunk < n_tiles {
-                    return self.run_tile(&frame, scratch, chunk, parts.start());
+                    return self.run_tile(&frame, scratch, chunk, parts);
                 }
                 let mut chunk = chunk - n_tiles;
                 for sum in sums {
@@ -116,7 +105,7 @@ impl MatmulLaunch {
         Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), split, fold, product })
     }
 
-    unsafe fn run_tile(&self, frame: &Frame, scratch: &mut WorkerScratch, chunk: usize, parts: *mut u8) {
+    unsafe fn run_tile(&self, frame: &Frame, scratch: &mut WorkerScratch, chunk: usize, parts: Buffer) {
         let Product { body, tiles, .. } = &self.product;
         let (batch, tile) = (chunk / tiles.len(), chunk % tiles.len());
         let (rows, columns) = tiles.tile(tile);

@@ -48,12 +48,12 @@ impl Split {
         scratch: &mut WorkerScratch,
         buffers: &[Buffer],
         chunk: usize,
-        parts: *mut u8,
+        parts: Buffer,
     ) {
         let (m, n, k) = (product.body.m, product.body.n, product.body.k);
         let (batch, part) = (chunk / self.n_parts, chunk % self.n_parts);
         let depths = k * part / self.n_parts..k * (part + 1) / self.n_parts;
-        let target = parts.wrapping_add(chunk * m * n * product.dtype.size());
+        let target = parts.start.wrapping_add(chunk * m * n * product.dtype.size());
         // SAFETY: the caller's; each part has a place of its own.
         unsafe {
             product.multiply(scratch, buffers, Tile { batch, rows: 0..m, columns: 0..n, depths }, target, n)
@@ -67,7 +67,7 @@ impl Split {
     pub unsafe fn add_up(
         self,
         product: &Product,
-        parts: *const u8,
+        parts: Buffer,
         (batch, rows, columns): (usize, Range<usize>, Range<usize>),
         target: *mut u8,
         row_stride: usize,
@@ -79,9 +79,11 @@ impl Split {
             unsafe {
                 match product.dtype {
                     DType::F64 => {
-                        self.add_row::<f64>(parts, first, m * n, target, i * row_stride, columns.len())
+                        self.add_row::<f64>(parts.start, first, m * n, target, i * row_stride, columns.len())
                     }
-                    _ => self.add_row::<f32>(parts, first, m * n, target, i * row_stride, columns.len()),
+                    _ => {
+                        self.add_row::<f32>(parts.start, first, m * n, target, i * row_stride, columns.len())
+                    }
                 }
             }
         }
