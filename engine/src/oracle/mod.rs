@@ -3,6 +3,7 @@
 //! It knows only primitives: calls and bodies are lowered first. Nothing is updated in place: next states are returned
 //! with the outputs.
 
+mod arithmetic;
 mod number;
 mod philox;
 mod scalar;
@@ -17,9 +18,9 @@ use crate::ir::{
     Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeId, NodeOp, Requirement, Symbol,
     Type, Value, View, dense_strides, written_path,
 };
-
 use crate::lower::primitives;
 use crate::op::{KernelCall, Lower, Registry};
+use arithmetic::{is_arithmetic, operand};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use tensor::{Offsets, broadcast_strides};
@@ -165,7 +166,8 @@ impl<'r> Oracle<'r> {
             };
             let held = |value: OracleTensor| match self.precision {
                 Precision::Perturbed(seed) if is_arithmetic(&node.op) => {
-                    value.perturbed(seed.wrapping_add(id as u64).wrapping_mul(0x2545_f491_4f6c_dd1d))
+                    let dtype = value.dtype;
+                    value.perturbed(dtype, seed.wrapping_add(id as u64).wrapping_mul(0x2545_f491_4f6c_dd1d))
                 }
                 precision => value.rounded(precision),
             };
@@ -206,19 +208,6 @@ impl<'r> Oracle<'r> {
         }
         carried.extend(until.then(|| number(n_trips)));
         Ok(carried)
-    }
-}
-
-/// Whether a node computes new numbers, which devices round. All other nodes move or select numbers.
-fn is_arithmetic(op: &NodeOp) -> bool {
-    match op {
-        NodeOp::Contract(_) => true,
-        NodeOp::Reduce { monoid, .. } | NodeOp::Scan { monoid, .. } => {
-            matches!(monoid, Monoid::Sum | Monoid::Prod)
-        }
-        NodeOp::Scatter { combine, .. } => *combine == Combine::Add,
-        NodeOp::Scalar(op) => op.is_rounded(),
-        _ => false,
     }
 }
 
@@ -264,7 +253,9 @@ impl Machine<'_> {
 
     fn compute(&self, node: &Node) -> Result<OracleTensor, OracleError> {
         let ty = &node.outputs[0].ty;
-        let args: Vec<&OracleTensor> = node.inputs.iter().map(|&input| self.value(input)).collect();
+        let values = node.inputs.iter().map(|&input| self.value(input)).enumerate();
+        let operands: Vec<_> = values.map(|(i, value)| operand(&node.op, i, value, self.precision)).collect();
+        let args: Vec<&OracleTensor> = operands.iter().map(|operand| &**operand).collect();
         Ok(match &node.op {
             NodeOp::Const(literal) => OracleTensor::of_literal(ty, *literal),
             NodeOp::Scalar(op) => scalar::apply(op, &args, ty, self.precision),

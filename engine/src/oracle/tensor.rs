@@ -1,6 +1,7 @@
 //! Tensors of the oracle: floats are `f64`, integers and truth values `i64`.
 
 use super::number;
+use crate::ir::DType;
 use crate::ir::{Monoid, dense_strides};
 use crate::op::reference::{Elements, OracleTensor};
 
@@ -13,8 +14,9 @@ pub enum Precision {
     Rounded,
     /// Like `Rounded`, with subnormal numbers flushed to zero.
     Flushed,
-    /// No rounding, but each float result of arithmetic moves by up to 4 units in the last place of its type. The seed
-    /// determines the moves. The effect on the results shows their sensitivity to rounding.
+    /// No rounding, but each float result of arithmetic moves by up to 4 units in the last place of its type, and so do the
+    /// terms of sums in the type that they are added in. The seed determines the moves. The effect on the results shows
+    /// their sensitivity to rounding.
     Perturbed(u64),
 }
 
@@ -40,9 +42,9 @@ impl OracleTensor {
         self
     }
 
-    /// This tensor with each float moved by up to 4 units in the last place of its type.
-    pub(super) fn perturbed(mut self, seed: u64) -> OracleTensor {
-        let most = 4.0 * self.dtype.epsilon();
+    /// This tensor with each float moved by up to 4 units in the last place of a type.
+    pub(super) fn perturbed(mut self, dtype: DType, seed: u64) -> OracleTensor {
+        let most = 4.0 * dtype.epsilon();
         // SplitMix64: one number per element.
         let draw = |i: usize| {
             let mixed = (seed ^ i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

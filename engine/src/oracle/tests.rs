@@ -35,6 +35,19 @@ fn i32s(extents: &[usize], elements: &[f64]) -> OracleTensor {
     OracleTensor::new(DType::I32, extents, elements)
 }
 
+/// A sum whose terms cancel is as sensitive as its largest terms.
+#[test]
+fn the_terms_of_a_sum_are_moved() {
+    let x = f32s(&[3], &[3e7, 1.0, -3e7]);
+    let sum = |precision| {
+        try_compute(&[("x", x.clone())], precision, |b, v| b.sum(v[0], &[0])).unwrap().to_f64()[0]
+    };
+    let moves: Vec<f64> = (0..4).map(|seed| (sum(Precision::Perturbed(seed)) - 1.0).abs()).collect();
+    let most = 8.0 * f64::from(f32::EPSILON) * 3e7;
+    assert!(moves.iter().all(|&moved| moved <= 1.01 * most) && moves.iter().any(|&moved| moved > 0.1 * most));
+    assert_eq!(sum(Precision::F64), 1.0);
+}
+
 /// Published test vectors of the Random123 library (`kat_vectors`, philox4x32 10).
 #[test]
 fn philox_gives_the_published_answers() {
