@@ -64,9 +64,12 @@ impl Default for Options {
 impl Options {
     /// What expansions know of the device.
     fn target(&self) -> Target {
-        let DeviceModel { library, tensor_cores, kernels, has_f64, .. } = self.device;
+        let DeviceModel { library, tensor_cores, has_matrix_units, kernels, has_f64, .. } = self.device;
         let folds_any = kernels.row_folds == RowFolds::Any;
-        let attends_in_f32 = kernels.most_queries == usize::MAX;
+        let everywhere = if kernels.most_queries == usize::MAX { usize::MAX } else { 0 };
+        let on_tensor_cores = if tensor_cores.is_some() { usize::MAX } else { 0 };
+        // Matrix units multiply halves faster.
+        let halves_in_tiles = if has_matrix_units { 0 } else { kernels.columns_in_tiles };
         Target {
             matmul: self.matmul,
             // Only a library or tensor cores use less than `f32`.
@@ -74,8 +77,9 @@ impl Options {
             folds_columns: folds_any,
             folds_columns_in_tf32: folds_any || tensor_cores.is_some(),
             folds_columns_of_halves: folds_any || tensor_cores.is_some(),
-            attends_in_f32,
-            attends_in_halves: attends_in_f32 || tensor_cores.is_some(),
+            attended_in_f32: everywhere.max(kernels.columns_in_tiles),
+            attended_in_halves: everywhere.max(on_tensor_cores).max(halves_in_tiles),
+            attended_in_f64: if kernels.attention_in_f64 { everywhere } else { 0 },
             has_f64,
             ends_rows_early: folds_any,
         }

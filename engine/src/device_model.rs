@@ -118,6 +118,10 @@ pub struct KernelLimits {
     /// Whether there is a kernel of the gradient of attention, which computes scores and their gradients tile by tile.
     #[serde(default)]
     pub attention_gradients: bool,
+    /// The most columns of queries and values for which attention of many queries runs in tiles of `f32`, which store no
+    /// scores; 0 if there are no such kernels.
+    #[serde(default)]
+    pub columns_in_tiles: usize,
     /// Most indices of a scatter into state that each block checks itself before it writes. More indices are checked by a
     /// kernel of their own.
     pub most_rows_checked: usize,
@@ -164,6 +168,7 @@ impl KernelLimits {
         most_keys: usize::MAX,
         attention_in_f64: true,
         attention_gradients: true,
+        columns_in_tiles: 0,
         most_rows_checked: 0,
         row_folds: RowFolds::Any,
         most_operands: MAX_OPERANDS,
@@ -243,6 +248,7 @@ impl DeviceModel {
             most_keys: 7168,
             attention_in_f64: false,
             attention_gradients: false,
+            columns_in_tiles: 0,
             most_rows_checked: 1024,
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
@@ -304,6 +310,7 @@ impl DeviceModel {
             most_keys: 0,
             attention_in_f64: false,
             attention_gradients: false,
+            columns_in_tiles: 0,
             most_rows_checked: 0,
             row_folds: RowFolds::Blocks,
             most_operands: 5,
@@ -332,6 +339,7 @@ impl DeviceModel {
         shared_bytes: 48 << 10,
         kernels: KernelLimits {
             most_keys: 7168,
+            columns_in_tiles: 256,
             row_folds: RowFolds::Blocks,
             most_operands: MAX_OPERANDS,
             ..DeviceModel::WEBGPU.kernels

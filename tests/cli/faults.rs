@@ -119,7 +119,7 @@ fn plans_are_explained_for_other_devices() {
         let mut command = desk.command(&[verb, "attention.ron", "--device", device]);
         Ended::from(command.env("CUDA_VISIBLE_DEVICES", "-1").envs(without_vulkan()).output().unwrap())
     };
-    let devices = [("cpu", true), ("cuda", false), ("cuda:7", false), ("wgpu", false), ("auto", true)];
+    let devices = [("cpu", true), ("cuda", false), ("cuda:7", false), ("wgpu", true), ("auto", true)];
     for (device, is_one_kernel) in devices {
         let ended = ended("explain", device);
         assert_eq!(ended.code, 0, "{}", ended.errors);

@@ -25,6 +25,7 @@ use engine::runtime::tensor::HostTensor;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+mod attention;
 mod bad_indices;
 mod convolutions;
 mod extremes;

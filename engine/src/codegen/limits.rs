@@ -1,6 +1,8 @@
 //! Limits of a device's kernels.
 
 use crate::codegen::schedule::attention::{MOST_QUERIES, most_keys};
+use crate::codegen::schedule::attention_blocked;
+use crate::codegen::schedule::attention_gradient_blocked;
 use crate::codegen::schedule::attention_parts;
 use crate::codegen::schedule::row_plan::LONG_COLUMN;
 use crate::codegen::schedule::scan::LONG_SCAN;
@@ -9,11 +11,16 @@ use crate::codegen::schedule::tensor_core;
 use crate::device_model::{DeviceModel, KernelLimits, MAX_OPERANDS, RowFolds};
 use crate::fusion::SharedAttention;
 
-/// The attentions that tensor cores take.
+/// The attentions of many queries or keys that there are kernels for.
 pub const SHARED_ATTENTION: SharedAttention = SharedAttention {
-    takes: tensor_core::attention::takes,
+    takes: |body, device| {
+        tensor_core::attention::takes(body, device) || attention_blocked::takes(body, device)
+    },
     takes_in_parts: attention_parts::takes,
-    takes_gradient: tensor_core::attention_gradient::takes,
+    takes_gradient: |body, device| {
+        tensor_core::attention_gradient::takes(body, device)
+            || attention_gradient_blocked::takes(body, device)
+    },
 };
 
 /// The limits of a GPU's kernels, from its shared memory and its most tensors per launch. Blocks of an inexact
@@ -24,6 +31,7 @@ fn kernel_limits(device: &DeviceModel) -> KernelLimits {
         most_keys: most_keys(device),
         attention_in_f64: false,
         attention_gradients: false,
+        columns_in_tiles: attention_blocked::most_columns(device),
         most_rows_checked: if device.has_exact_grid { MOST_ROWS_CHECKED } else { 0 },
         row_folds: RowFolds::Blocks,
         most_operands: device.most_tensors.min(MAX_OPERANDS),

@@ -35,7 +35,7 @@ pub struct SharedAttention {
     pub takes: fn(&AttentionBody, &DeviceModel) -> bool,
     /// Whether there is a kernel for an attention of few queries to more keys than a block holds.
     pub takes_in_parts: fn(&AttentionBody, &DeviceModel) -> bool,
-    /// Whether there is a kernel for a gradient of attention, which adds up in any order.
+    /// Whether there is a kernel for a gradient of attention.
     pub takes_gradient: fn(&AttentionGradientBody, &DeviceModel) -> bool,
 }
 
@@ -102,14 +102,17 @@ impl Settings {
 
     /// Whether the device has a kernel for some gradients of attention.
     pub fn has_attention_gradients(&self) -> bool {
-        self.device.kernels.attention_gradients || self.device.tensor_cores.is_some() && !self.deterministic
+        let limits = &self.device.kernels;
+        let adds_in_any_order = self.device.tensor_cores.is_some() && !self.deterministic;
+        limits.attention_gradients || limits.columns_in_tiles > 0 || adds_in_any_order
     }
 
     /// Whether the device has a kernel for this gradient of attention.
     pub fn has_attention_gradient_of(&self, body: &AttentionGradientBody) -> bool {
-        let adds_in_any_order =
-            !self.deterministic && (self.shared_attention.takes_gradient)(body, &self.device);
-        self.device.kernels.attention_gradients || adds_in_any_order
+        // Tensor cores add up in any order, tiles in a fixed one.
+        let is_allowed = !self.deterministic || self.device.kernels.columns_in_tiles > 0;
+        let has_kernel = is_allowed && (self.shared_attention.takes_gradient)(body, &self.device);
+        self.device.kernels.attention_gradients || has_kernel
     }
 
     /// Whether the device can fuse a row reduction into a matmul.

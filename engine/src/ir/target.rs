@@ -16,10 +16,13 @@ pub struct Target {
     pub folds_columns_in_tf32: bool,
     /// The same of products of halves.
     pub folds_columns_of_halves: bool,
-    /// Whether attention of many queries in `f32` stores no scores.
-    pub attends_in_f32: bool,
+    /// The most columns of queries and values for which attention of many queries in `f32` stores no scores; 0 if it stores
+    /// them always.
+    pub attended_in_f32: usize,
     /// The same of halves.
-    pub attends_in_halves: bool,
+    pub attended_in_halves: usize,
+    /// The same of `f64`.
+    pub attended_in_f64: usize,
     /// Whether the device computes in double precision.
     pub has_f64: bool,
     /// Whether a row of a kernel may end before another, as on the threads of a CPU.
@@ -35,12 +38,14 @@ impl Target {
         }
     }
 
-    /// Whether attention of many queries of that type stores no scores.
-    pub fn attends_in(&self, dtype: DType) -> bool {
-        match dtype {
-            DType::F16 | DType::BF16 => self.attends_in_halves,
-            _ => self.attends_in_f32,
-        }
+    /// Whether attention of many queries of that type stores no scores, given the most columns of a query or a value.
+    pub fn attends_in(&self, dtype: DType, columns: usize) -> bool {
+        columns
+            <= match dtype {
+                DType::F16 | DType::BF16 => self.attended_in_halves,
+                DType::F64 => self.attended_in_f64,
+                _ => self.attended_in_f32,
+            }
     }
 
     /// Whether blocks of columns of a product of matrices of that type are reduced without storing the product.

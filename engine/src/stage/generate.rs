@@ -181,7 +181,7 @@ pub fn decoding(
     let graph = inference(pipeline, &outputs, extents, (stage.mode, stage.precision))?;
     let wanted = Decoding { tokens: &stage.tokens, n_new };
     // A step has few queries, so no device stores scores that a causal mask hides.
-    let target = Target { attends_in_f32: true, attends_in_halves: true, ..Target::default() };
+    let target = Target { attended_in_f32: usize::MAX, attended_in_halves: usize::MAX, ..Target::default() };
     let whole = primitives_for(&graph, registry, target);
     let Some(mut step) = decode::decoding(&whole, &wanted, registry) else {
         let message = format!("`{}` does not follow `{}` token by token", stage.logits, stage.tokens);

@@ -103,7 +103,8 @@ fn causal_parts(b: &Builder, inputs: &[Value], attrs: &Attrs) -> Option<usize> {
     let heads = Heads::of(b, inputs[0], inputs[1], inputs[2]);
     let Heads { queries, keys, .. } = heads;
     let n_scores = heads.groups * heads.shared * queries * keys;
-    let stores_hidden_scores = attrs.bool("causal") && !b.target.attends_in(b.dtype(inputs[0]));
+    let columns = [0, 2].into_iter().filter_map(|i| b.extents(inputs[i]).last().copied()).max()?;
+    let stores_hidden_scores = attrs.bool("causal") && !b.target.attends_in(b.dtype(inputs[0]), columns);
     let n_parts = (n_scores / PART_SCORES).min(MOST_PARTS);
     if !stores_hidden_scores || queries > keys || n_parts < 2 {
         return None;

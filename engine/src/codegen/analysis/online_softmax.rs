@@ -11,7 +11,7 @@ use crate::ir::{Binary, Literal, Monoid, Scalar, Unary};
 use std::collections::HashMap;
 
 /// The value that scores are compared with before they are exponentiated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reference {
     /// 0: the row is not shifted.
     Zero,
@@ -37,7 +37,7 @@ impl Reference {
 
 /// The body over rows of scores of an attention as an online softmax: `e = exp(score - reference)`, and a weight that is
 /// `e` times a value of the row. All other values of rows follow from the largest score and the sum of `e`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OnlineSoftmax {
     /// The exponentiated score, computed at each point from the accumulator, operands and coordinates.
     pub score: Reg,

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// The keys that each row of scores sees, as far as coordinates tell: row r sees keys `c + first .. c + end`, where
 /// `c = r mod period` is the number of its query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VisibleKeys {
     /// The queries after which the numbers start again.
     pub period: usize,

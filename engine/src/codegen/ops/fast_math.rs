@@ -10,8 +10,10 @@
 //!   exact as if its terms had been rounded earlier.
 
 use crate::codegen::analysis::range::{is_only_added, range};
+use crate::codegen::error::CodegenError;
 use crate::codegen::ir::builder::{Code, F32};
 use crate::codegen::ir::intrinsics::Intrinsic;
+use crate::codegen::ops::scalar::scalar;
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use crate::ir::{DType, Scalar, Unary};
 use cubecl_core::ir::{Arithmetic, Comparison, Variable};
@@ -37,6 +39,14 @@ pub fn unary(code: &mut Code, body: &FusedBody, reg: Reg, x: Variable) -> Option
             }
         }
         _ => None,
+    }
+}
+
+/// eˣ of an `f32`, as fast as the kernel may compute it.
+pub fn exponential(code: &mut Code, x: Variable) -> Result<Variable, CodegenError> {
+    match code.device.has_fast_math {
+        true => Ok(exp(code, x)),
+        false => scalar(code, &Scalar::Unary(Unary::Exp), &[x], DType::F32, DType::F32),
     }
 }
 

@@ -8,15 +8,15 @@ use crate::codegen::error::CodegenError;
 use crate::codegen::kernel::KernelSpec;
 use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::vector_group;
+use crate::codegen::schedule::attention_blocked;
 use crate::codegen::schedule::attention_parts::{AttentionInParts, n_parts};
 use crate::codegen::schedule::row::Row;
 use crate::codegen::schedule::row_exchange::n_shared_words;
 use crate::codegen::schedule::row_plan::RowPlan;
+use crate::codegen::schedule::source::SourceForm;
 use crate::codegen::schedule::tensor_core;
 use crate::device_model::DeviceModel;
-use crate::fusion::{
-    Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Reg, Source, Work,
-};
+use crate::fusion::{Access, AttentionBody, Class, FusedBody, FusedInst, FusedOp, Kernel, MAX_DEPTH, Work};
 use crate::ir::DType;
 
 /// Most queries that share the keys of a kernel with one block per row. For more, two matmuls are faster (decision 019).
@@ -58,19 +58,6 @@ pub struct AttentionByBlock {
     pub(super) end: FusedBody,
 }
 
-/// The source of a matrix: a body, and the register of an element.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SourceForm {
-    pub(super) body: FusedBody,
-    pub(super) value: Reg,
-}
-
-impl From<&Source> for SourceForm {
-    fn from(source: &Source) -> SourceForm {
-        SourceForm { body: source.body.clone(), value: source.value }
-    }
-}
-
 /// The operand number of a row of scores, which lies in shared memory and is indexed by position.
 fn scores(kernel: &Kernel) -> usize {
     kernel.operands.len()
@@ -87,9 +74,11 @@ pub fn launches(
     device: DeviceModel,
 ) -> Result<Vec<KernelSpec>, CodegenError> {
     let AttentionBody { m, n, k, width, .. } = *body;
-    let on_tensor_cores =
-        if m > MOST_QUERIES { tensor_core::attention::launch(kernel, body, device) } else { None };
-    if let Some(launch) = on_tensor_cores {
+    let of_many = |launch: fn(&Kernel, &AttentionBody, DeviceModel) -> Option<KernelSpec>| {
+        if m > MOST_QUERIES { launch(kernel, body, device) } else { None }
+    };
+    let of_many = of_many(tensor_core::attention::launch).or_else(|| of_many(attention_blocked::launch));
+    if let Some(launch) = of_many {
         return Ok(vec![launch]);
     }
     let form = AttentionByBlock {

@@ -1,7 +1,10 @@
 //! Schedules: how the points of a kernel are divided among blocks and threads, one file per schedule.
 
 pub mod attention;
+pub mod attention_blocked;
+mod attention_blocked_code;
 pub mod attention_code;
+pub mod attention_gradient_blocked;
 pub mod attention_parts;
 pub mod by_column;
 pub mod column_blocks;
@@ -34,9 +37,11 @@ mod scatter_shared;
 pub mod scatter_sorted;
 pub mod scatter_update;
 pub mod segmented;
+pub mod source;
 pub mod split_k;
 pub mod tensor_core;
 pub mod thread_fold;
+pub mod tile_block;
 pub mod unpack;
 
 use crate::codegen::error::CodegenError;
@@ -61,6 +66,7 @@ impl KernelSpec {
             KernelBody::Attention(body) => attention::launches(kernel, body, device)?,
             KernelBody::AttentionGradient(body) => {
                 tensor_core::attention_gradient::launches(kernel, body, device)
+                    .or_else(|| attention_gradient_blocked::launches(kernel, body, device))
                     .ok_or(CodegenError::AttentionGradient)?
             }
             KernelBody::Matmul(body) => matmul::launches(kernel, body, device)?,
