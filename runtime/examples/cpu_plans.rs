@@ -271,11 +271,11 @@ fn classifier_step(b: &mut Builder) {
     let x = b.scale(x, 1.0 / 255.0);
     let label = b.gather(labels, rows, 0, 0);
     let label = b.cast(label, DType::I32);
-    let pre = b.matmul(x, w1);
+    let pre = b.mm(x, w1);
     let pre = b.add(pre, b1);
     let zero = b.full_like(pre, 0.0);
     let h = b.binary(Binary::Max, pre, zero);
-    let logits = b.matmul(h, w2);
+    let logits = b.mm(h, w2);
     let logits = b.add(logits, b2);
     let p = softmax(b, logits);
     let classes = b.iota(1, Type::new(DType::I32, &[128, 10]));
@@ -289,14 +289,14 @@ fn classifier_step(b: &mut Builder) {
     b.graph.outputs.push(("loss".into(), loss));
     let d = b.sub(p, hit);
     let d = b.scale(d, 1.0 / 128.0);
-    let contracted = |l, r| Contract::new(vec![], vec![(l, r)]);
+    let contracted = |l, r| MatmulSpec::new(vec![], vec![(l, r)]);
     let db2 = b.sum(d, &[0]);
-    let dw2 = b.contract(h, d, contracted(0, 0));
-    let dh = b.contract(d, w2, contracted(1, 1));
+    let dw2 = b.matmul(h, d, contracted(0, 0));
+    let dh = b.matmul(d, w2, contracted(1, 1));
     let mask = b.binary(Binary::Gt, h, zero);
     let dh = b.scalar(Scalar::Select, &[mask, dh, zero]);
     let db1 = b.sum(dh, &[0]);
-    let dw1 = b.contract(x, dh, contracted(0, 0));
+    let dw1 = b.matmul(x, dh, contracted(0, 0));
     for ((param, grad), (name, shape)) in params.into_iter().zip([dw1, db1, dw2, db2]).zip(shapes) {
         adam(b, param, grad, name, f32s(shape));
     }

@@ -66,7 +66,7 @@ fn largest() -> OpForm {
     }
 }
 
-/// One kernel of each kind: gather, map, row, contraction with epilogue and side sum, matmul fold, scatter, scan,
+/// One kernel of each kind: gather, map, row, matmul with epilogue and side sum, matmul fold, scatter, scan,
 /// update, opaque.
 fn step() -> Graph {
     let mut registry = Registry::new();
@@ -78,7 +78,7 @@ fn step() -> Graph {
     let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
     let idx = b.check_index(idx, 100);
     let x = b.gather(table, idx, 0, 0);
-    let h = b.matmul(x, weights);
+    let h = b.mm(x, weights);
     let h = b.unary(Unary::Tanh, h);
     let peak = b.reduce(Monoid::Max, h, &[1]);
     let peak = b.unreduce(peak, &[1], h);
@@ -86,13 +86,13 @@ fn step() -> Graph {
     let total = b.sum(y, &[0, 1]);
     let scanned =
         b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 0 }, vec![y], Type::new(DType::F32, &[200, 300]));
-    let gradient = b.contract(x, y, Contract::new(vec![], vec![(0, 0)]));
+    let gradient = b.matmul(x, y, MatmulSpec::new(vec![], vec![(0, 0)]));
     let next = b.sub(weights, gradient);
     let zeros = b.full(Literal::Float(0.0), Type::new(DType::F32, &[100, 64]));
     let scattered = b.scatter(zeros, idx, x, 0, 0, Combine::Add);
     let small = b.scale(scattered, 1e-3);
     let next_table = b.sub(table, small);
-    let best = b.matmul(x, weights);
+    let best = b.mm(x, weights);
     let best = b.reduce(Monoid::ArgMax, best, &[1]);
     let tops = b.call("largest", &[y], Attrs::default()).unwrap()[0];
     b.graph.outputs = vec![
@@ -133,7 +133,7 @@ fn drawing_step() -> Graph {
     let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
     let checked = b.check_index(idx, 100);
     let x = b.gather(table, checked, 0, 0);
-    let product = b.contract(x, x, Contract::new(vec![], vec![(0, 0)]));
+    let product = b.matmul(x, x, MatmulSpec::new(vec![], vec![(0, 0)]));
     let total = b.sum(product, &[0]);
     let total = b.broadcast_like(total, table);
     let small = b.scale(total, 1e-3);

@@ -64,7 +64,7 @@ pub(super) fn product(
         let seconds = best_time(device, precision, |b| {
             let [x, w] =
                 ["x", "w"].map(|name| b.input(name, InputKind::Data, Type::new(dtype, &[size, size])));
-            let y = b.matmul(x, w);
+            let y = b.mm(x, w);
             b.graph.outputs.push(("y".into(), y));
         })?;
         Ok((seconds, 2.0 * (size as f64).powi(3)))

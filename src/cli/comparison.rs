@@ -74,7 +74,7 @@ impl Tolerance {
     }
 }
 
-/// The longest extent that a contraction or a reduction of the graph sums over.
+/// The longest extent that a matmul or a reduction of the graph sums over.
 fn longest_sum(graph: &Graph) -> usize {
     let reduced = |node: &Node| {
         let of = |value: Value, axes: &[usize]| {
@@ -82,8 +82,8 @@ fn longest_sum(graph: &Graph) -> usize {
             axes.iter().map(|&axis| extents[axis]).product::<usize>()
         };
         match &node.op {
-            NodeOp::Contract(contract) => {
-                let axes: Vec<usize> = contract.contracted.iter().map(|&(axis, _)| axis).collect();
+            NodeOp::Matmul(spec) => {
+                let axes: Vec<usize> = spec.contracted.iter().map(|&(axis, _)| axis).collect();
                 of(node.inputs[0], &axes)
             }
             NodeOp::Reduce { axes, .. } => of(node.inputs[0], axes),

@@ -183,7 +183,7 @@ mod tests {
         let registry = Registry::new();
         let mut b = Builder::new(Graph::new("g"), &registry);
         let [x, w] = ["x", "w"].map(|name| b.input(name, InputKind::Data, Type::new(dtype, &[64, 64])));
-        let product = b.matmul(x, w);
+        let product = b.mm(x, w);
         let map = b.unary(Unary::Exp, x);
         b.graph.outputs.extend([("product".into(), product), ("map".into(), map)]);
         compile(&b.graph, &registry, &Options::default()).plan

@@ -47,7 +47,7 @@ fn every_form_of_a_pipeline_can_be_printed() {
     };
     check("typed", "input image: u8[B, 784]");
     check("grad", "param w1: f32[784, 16]");
-    check("primitive", ".contract(");
+    check("primitive", ".matmul(");
     check("simplified", "# stage train");
     check("kernels", "matmul h");
     check("programs", "the CPU runs the kernels of its plan");

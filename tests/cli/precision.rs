@@ -41,7 +41,7 @@ fn stages_and_nodes_choose_their_precision() {
 #[test]
 fn each_cast_names_the_rule_that_made_it() {
     let explained = desk().engine(&["explain", "sum.ron", "--stage", "precision"]);
-    let rule = "x: f32 -> bf16 for y: operands of a contraction are rounded, its sums are f32\n";
+    let rule = "x: f32 -> bf16 for y: operands of a matmul are rounded, its sums are f32\n";
     assert_eq!(
         (explained.code, explained.results.matches("-> bf16").count()),
         (0, 4),

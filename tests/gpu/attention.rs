@@ -82,8 +82,8 @@ fn attention_behind_masks_agrees() {
 fn rows_without_numbers_agree() {
     let mut case = Case::new(|b| {
         let operands = operands(b, DType::F32, [1, 1, 1, 40, 64, 8, 8], Some(DType::F32));
-        let by = |left, right| Contract::new(vec![(0, 0), (1, 1)], vec![(left, right)]);
-        let scores = b.contract(operands[0], operands[1], by(3, 3));
+        let by = |left, right| MatmulSpec::new(vec![(0, 0), (1, 1)], vec![(left, right)]);
+        let scores = b.matmul(operands[0], operands[1], by(3, 3));
         let mask = b.reshape(operands[3], &[1, 1, 40, 64]);
         let scores = b.add(scores, mask);
         let peak = b.reduce(Monoid::Max, scores, &[3]);
@@ -93,7 +93,7 @@ fn rows_without_numbers_agree() {
         let total = b.sum(weights, &[3]);
         let wide = b.unreduce(total, &[3], weights);
         let weights = b.div(weights, wide);
-        vec![b.contract(weights, operands[2], by(3, 2)), peak, total]
+        vec![b.matmul(weights, operands[2], by(3, 2)), peak, total]
     });
     let mask = noise(40 * 64, 3).enumerate().map(|(i, x)| match (i / 64, i % 64) {
         (3, _) => f64::NAN,

@@ -89,8 +89,8 @@ fn a_bad_index_that_no_state_depends_on_leaves_it_alone() {
     let table = data(b, "table", DType::F32, &[100, 100]);
     let next = b.add(weights, weights);
     // Chains of matmuls. The checked indices are the result of the last.
-    let squared = b.matmul(table, table);
-    let squared = b.matmul(squared, table);
+    let squared = b.mm(table, table);
+    let squared = b.mm(squared, table);
     let rows = b.reduce(Monoid::Max, squared, &[1]);
     let rows = b.cast(rows, DType::I32);
     let rows = b.check_index(rows, 100);
@@ -128,7 +128,7 @@ fn updates_of_all_kinds(registry: &Registry, n: usize) -> Graph {
     let x = data(b, "x", DType::F32, &[64, n]);
     let checked = b.check_index(index, 1000);
     let taken = b.gather(table, checked, 0, 0);
-    let product = b.matmul(x, taken);
+    let product = b.mm(x, taken);
     let next_w = b.add(w, product);
     let total = b.sum(taken, &[0]);
     let next_sums = b.add(sums, total);

@@ -9,7 +9,7 @@ fn case(dtype: DType, [m, n, k]: [usize; 3], fold: impl FnOnce(&mut Builder, Val
     let mut case = Case::new(|b| {
         let (rows, columns) = (data(b, "rows", dtype, &[m, k]), data(b, "columns", dtype, &[n, k]));
         let bias = data(b, "bias", DType::F32, &[n]);
-        let products = b.contract(rows, columns, Contract::new(vec![], vec![(1, 1)]));
+        let products = b.matmul(rows, columns, MatmulSpec::new(vec![], vec![(1, 1)]));
         let products = b.cast(products, DType::F32);
         let bias = b.broadcast_like(bias, products);
         let scores = b.sub(products, bias);

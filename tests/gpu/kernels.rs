@@ -92,8 +92,8 @@ pub fn selected_attention(dtype: DType, n_selected: usize, depth: usize, width: 
         let selected = data(b, "selected", DType::I32, &[6, n_selected]);
         let selected = b.check_index(selected, 11);
         let (keys, values) = (b.gather(keys, selected, 0, 0), b.gather(values, selected, 0, 0));
-        let by = |left, right| Contract::new(vec![(0, 0)], vec![(left, right)]);
-        let scores = b.contract(query, keys, by(2, 2));
+        let by = |left, right| MatmulSpec::new(vec![(0, 0)], vec![(left, right)]);
+        let scores = b.matmul(query, keys, by(2, 2));
         let scores = b.cast(scores, DType::F32);
         let peak = b.reduce(Monoid::Max, scores, &[2]);
         let peak = b.unreduce(peak, &[2], scores);
@@ -103,7 +103,7 @@ pub fn selected_attention(dtype: DType, n_selected: usize, depth: usize, width: 
         let total = b.unreduce(total, &[2], weights);
         let weights = b.div(weights, total);
         let weights = b.cast(weights, dtype);
-        vec![b.contract(weights, values, by(2, 1))]
+        vec![b.matmul(weights, values, by(2, 1))]
     })
 }
 

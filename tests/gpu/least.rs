@@ -93,8 +93,8 @@ fn products_agree() {
                 Case::new(|b| {
                     let (lhs, rhs) =
                         (data(b, "lhs", dtype, &[batch, m, k]), data(b, "rhs", dtype, &[batch, k, n]));
-                    let by = Contract::new(vec![(0, 0)], vec![(2, 1)]);
-                    vec![b.contract(lhs, rhs, by)]
+                    let by = MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]);
+                    vec![b.matmul(lhs, rhs, by)]
                 }),
                 &[Closeness::of_product(dtype, k)],
             );

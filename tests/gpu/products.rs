@@ -26,7 +26,7 @@ fn products_of_halves_in_whole_blocks_agree() {
             let rhs = if rhs_transposed { [batch, n, k] } else { [batch, k, n] };
             let (lhs, rhs) = (data(b, "lhs", DType::F16, &lhs), data(b, "rhs", DType::F16, &rhs));
             let contracted = vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
-            let product = b.contract(lhs, rhs, Contract::new(vec![(0, 0)], contracted));
+            let product = b.matmul(lhs, rhs, MatmulSpec::new(vec![(0, 0)], contracted));
             vec![b.unary(Unary::Tanh, product)]
         })
         .check(1e-2);
@@ -46,7 +46,7 @@ fn products_of_all_layouts_and_types_agree() {
                     let (lhs, rhs) = (data(b, "lhs", dtype, &lhs), data(b, "rhs", dtype, &rhs));
                     let contracted =
                         vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
-                    let product = b.contract(lhs, rhs, Contract::new(vec![(0, 0)], contracted));
+                    let product = b.matmul(lhs, rhs, MatmulSpec::new(vec![(0, 0)], contracted));
                     vec![product]
                 })
                 .check_within(gpus().iter(), &[Closeness::of_product(dtype, k)]);
@@ -62,7 +62,7 @@ fn a_product_of_many_small_ones_agrees() {
     for (dtype, bound) in [(DType::F32, Closeness::of_sum(3)), (DType::F16, Closeness(2e-3))] {
         Case::new(|b| {
             let (lhs, rhs) = (data(b, "lhs", dtype, &[70_000, 2, 3]), data(b, "rhs", dtype, &[70_000, 3, 2]));
-            vec![b.contract(lhs, rhs, Contract::new(vec![(0, 0)], vec![(2, 1)]))]
+            vec![b.matmul(lhs, rhs, MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]))]
         })
         .check_within(gpus().iter(), &[bound]);
     }
@@ -92,17 +92,17 @@ pub fn epilogues_and_side_sums(dtype: DType, [m, k, n]: [usize; 3]) -> Case {
         let x = data(b, "x", dtype, &[m, k]);
         let w = data(b, "w", dtype, &[k, n]);
         let bias = data(b, "bias", dtype, &[n]);
-        let product = b.matmul(x, w);
+        let product = b.mm(x, w);
         let wide = b.broadcast_like(bias, product);
         let biased = b.add(product, wide);
         let zero = b.full_like(biased, 0.0);
         let relu = b.binary(Binary::Max, biased, zero);
         let other = data(b, "other", dtype, &[m, n]);
-        let product = b.matmul(x, w);
+        let product = b.mm(x, w);
         let product = b.scale(product, 3.0 / (k as f64).sqrt());
         let mixed = b.mul(product, other);
         let mixed = b.unary(Unary::Tanh, mixed);
-        let gradient = b.contract(x, other, Contract::new(vec![], vec![(0, 0)]));
+        let gradient = b.matmul(x, other, MatmulSpec::new(vec![], vec![(0, 0)]));
         let sums = b.sum(other, &[0]);
         vec![relu, mixed, gradient, sums]
     })
@@ -115,7 +115,7 @@ fn products_in_tf32_agree_as_far_as_that_goes() {
         let case = Case::new(|b| {
             let (x, w) = (data(b, "x", DType::F32, &[m, k]), data(b, "w", DType::F32, &[k, n]));
             // The largest of these sums are about one, with a tolerance of a thousandth: factors lose up to 2⁻¹⁰ each.
-            let product = b.matmul(x, w);
+            let product = b.mm(x, w);
             vec![b.scale(product, 0.7 / (k as f64).sqrt())]
         });
         Case { matmul: Precision::Tf32, ..case }.check(1e-3);
@@ -154,7 +154,7 @@ fn partial_sums_of_halves_are_in_single_precision() {
         for has_relu in [true, false] {
             let mut case = Case::new(|b| {
                 let (x, w) = (data(b, "x", DType::F16, &[m, k]), data(b, "w", DType::F16, &[k, n]));
-                let product = b.matmul(x, w);
+                let product = b.mm(x, w);
                 let zero = b.full_like(product, 0.0);
                 vec![if has_relu { b.binary(Binary::Max, product, zero) } else { product }]
             });
@@ -175,7 +175,7 @@ fn partial_sums_of_halves_are_in_single_precision() {
 fn linear_with_relu(dtype: DType, [m, k, n]: [usize; 3], is_biased: bool, nan_row: usize) -> Case {
     let mut case = Case::new(|b| {
         let (x, w) = (data(b, "x", dtype, &[m, k]), data(b, "w", dtype, &[k, n]));
-        let mut product = b.matmul(x, w);
+        let mut product = b.mm(x, w);
         if is_biased {
             let bias = data(b, "bias", dtype, &[n]);
             let wide = b.broadcast_like(bias, product);
@@ -197,7 +197,7 @@ fn rows_of_a_product_are_folded_panel_by_panel() {
             let (q, x) =
                 (data(b, "q", DType::F32, &[batch, m, 40]), data(b, "x", DType::F32, &[batch, n, 40]));
             let squares = data(b, "squares", DType::F32, &[n]);
-            let products = b.contract(q, x, Contract::new(vec![(0, 0)], vec![(2, 2)]));
+            let products = b.matmul(q, x, MatmulSpec::new(vec![(0, 0)], vec![(2, 2)]));
             let squares = b.broadcast_like(squares, products);
             let scores = b.map(&[products, squares], |v| v[1] - 2.0 * v[0]);
             // Matmuls are rounded differently, so neighbours may change places, but their values must agree.
@@ -209,7 +209,7 @@ fn rows_of_a_product_are_folded_panel_by_panel() {
     }
     Case::new(|b| {
         let (q, x) = (data(b, "q", DType::F32, &[2000, 16]), data(b, "x", DType::F32, &[16, 8000]));
-        let products = b.matmul(q, x);
+        let products = b.mm(q, x);
         vec![b.reduce(Monoid::Max, products, &[1])]
     })
     .check_within(gpus().iter(), &[Closeness::of_product(DType::F32, 16)]);
@@ -232,7 +232,7 @@ fn products_on_tensor_cores_agree() {
             let (lhs, rhs) = (data(b, "lhs", dtype, &lhs), data(b, "rhs", dtype, &rhs));
             let gate = data(b, "gate", dtype, &[batch, m, n]);
             let contracted = vec![(if lhs_transposed { 1 } else { 2 }, if rhs_transposed { 2 } else { 1 })];
-            let product = b.contract(lhs, rhs, Contract::new(vec![(0, 0)], contracted));
+            let product = b.matmul(lhs, rhs, MatmulSpec::new(vec![(0, 0)], contracted));
             let tanh = b.unary(Unary::Tanh, product);
             let gated = b.mul(tanh, gate);
             vec![b.mul(gated, product)]

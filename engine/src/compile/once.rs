@@ -65,7 +65,7 @@ fn is_multiplied(graph: &Graph, value: Value) -> bool {
     for (id, node) in graph.nodes.iter().enumerate().skip(value.node) {
         if node.inputs.iter().any(|input| same.contains(input)) {
             match node.op {
-                NodeOp::Contract(_) => return true,
+                NodeOp::Matmul(_) => return true,
                 NodeOp::View(_) => drop(same.insert(Value::of(id))),
                 _ => {}
             }

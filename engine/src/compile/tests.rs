@@ -20,7 +20,7 @@ fn gru(b: &mut Builder, n_steps: usize, weights: &[Value]) -> Value {
         let x = b.slice(x, &[0, step, 0], &[8, 1, 3], &[1, 1, 1]);
         let x = b.reshape(x, &[8, 3]);
         let [from_x, from_h] = [(x, w, bias), (h, u, c)].map(|(x, w, bias)| {
-            let product = b.matmul(x, w);
+            let product = b.mm(x, w);
             let bias = b.broadcast_like(bias, product);
             b.add(product, bias)
         });

@@ -31,7 +31,7 @@ pub fn operands(graph: &Graph, id: NodeId, place: Place, n: usize) -> Option<Vec
             Some(vec![at(kept)])
         }
         NodeOp::Scan { axis, .. } => (*axis != place.axis).then(|| vec![Part::Rows(place)]),
-        NodeOp::Contract(spec) => {
+        NodeOp::Matmul(spec) => {
             let (left, right) = (spec.lhs_free(rank(0)), spec.rhs_free(rank(1)));
             let n_batch = spec.batch.len();
             Some(match place.axis.checked_sub(n_batch) {

@@ -99,7 +99,7 @@ const ATTENTION: &str = "
       h: f64[2, 4, 2, 3] = .reshape(x)
       q: f64[2, 2, 4, 3] = .permute(h, perm=[0, 2, 1, 3])
       k: f64[4, 4, 3] = .reshape(q)
-      s: f64[4, 4, 4] = .contract(k, k, batch=[[0, 0]], contracted=[[2, 2]])
+      s: f64[4, 4, 4] = .matmul(k, k, batch=[[0, 0]], contracted=[[2, 2]])
       i: i32[4, 4, 4] = .iota(axis=1)
       j: i32[4, 4, 4] = .iota(axis=2)
       seen: bool[4, 4, 4] = .le(j, i)
@@ -109,7 +109,7 @@ const ATTENTION: &str = "
       total: f64[4, 4] = .sum(p, axes=[2])
       wide: f64[4, 4, 4] = .broadcast(total, axes=[0, 1])
       a: f64[4, 4, 4] = .div(p, wide)
-      o: f64[4, 4, 3] = .contract(a, k, batch=[[0, 0]], contracted=[[2, 1]])
+      o: f64[4, 4, 3] = .matmul(a, k, batch=[[0, 0]], contracted=[[2, 1]])
       b: f64[2, 2, 4, 3] = .reshape(o)
       c: f64[2, 4, 2, 3] = .permute(b, perm=[0, 2, 1, 3])
       y: f64[8, 6] = .reshape(c)
@@ -130,13 +130,13 @@ fn a_second_layer_has_a_cache_of_its_own() {
         "y: f64[8, 6] = .reshape(c)",
         "
       x2: f64[2, 4, 6] = .reshape(c)
-      s2: f64[2, 4, 4] = .contract(x2, x2, batch=[[0, 0]], contracted=[[2, 2]])
+      s2: f64[2, 4, 4] = .matmul(x2, x2, batch=[[0, 0]], contracted=[[2, 2]])
       i2: i32[2, 4, 4] = .iota(axis=1)
       j2: i32[2, 4, 4] = .iota(axis=2)
       seen2: bool[2, 4, 4] = .le(j2, i2)
       zero: f64[2, 4, 4] = .const(0.0)
       m2: f64[2, 4, 4] = .select(seen2, s2, zero)
-      o2: f64[2, 4, 6] = .contract(m2, x2, batch=[[0, 0]], contracted=[[2, 1]])
+      o2: f64[2, 4, 6] = .matmul(m2, x2, batch=[[0, 0]], contracted=[[2, 1]])
       y: f64[8, 6] = .reshape(o2)",
     );
     assert_eq!(states(&expect_all(&two)), ["cache.k", "cache.x2"]);

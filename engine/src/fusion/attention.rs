@@ -12,7 +12,7 @@ use super::graph::{Edge, FusionGraph};
 use super::place::Place;
 use super::settings::Settings;
 use super::shapes::{OperandAxes, matmul_extents, operand_axes};
-use crate::ir::{Contract, DType, Graph, NodeId, NodeOp, Value, View};
+use crate::ir::{DType, Graph, MatmulSpec, NodeId, NodeOp, Value, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes of an attention kernel.
@@ -106,7 +106,7 @@ impl Attention {
 /// The scores, rows and output of an attention, without the maps around them; the scores may have other users, and the
 /// weights if they are shared.
 pub fn search(graph: &FusionGraph, output: NodeId, shares_weights: bool) -> Option<Attention> {
-    let NodeOp::Contract(spec) = graph.op(output) else { return None };
+    let NodeOp::Matmul(spec) = graph.op(output) else { return None };
     let (batch, m, width, n) = matmul_extents(graph.ir, output);
     // A single key has the weight 1, and an empty result has no kernel.
     if batch * m * width == 0
@@ -143,7 +143,7 @@ pub fn search(graph: &FusionGraph, output: NodeId, shares_weights: bool) -> Opti
 }
 
 /// The materialized node whose elements are those of the left operand as `[batch, rows, contracted]`, in that order.
-fn dense_left_operand(graph: &FusionGraph, node: NodeId, spec: &Contract) -> Option<NodeId> {
+fn dense_left_operand(graph: &FusionGraph, node: NodeId, spec: &MatmulSpec) -> Option<NodeId> {
     let (base, window) = graph.strided(graph.ir.nodes[node].inputs[0])?;
     let extents = graph.ir.ty(graph.ir.nodes[node].inputs[0]).extents();
     let n_elements = extents.iter().product();
@@ -157,7 +157,7 @@ fn permuted(window: &Access, perm: &[usize], extents: &[usize]) -> Access {
 }
 
 /// Axes of a matmul's operand: batch, free and contracted ones, or contracted ones before free ones.
-pub fn canonical_axes(spec: &Contract, side: usize, rank: usize, contracted_first: bool) -> Vec<usize> {
+pub fn canonical_axes(spec: &MatmulSpec, side: usize, rank: usize, contracted_first: bool) -> Vec<usize> {
     let OperandAxes { batch, free, contracted } = operand_axes(spec, side, rank);
     if contracted_first { [batch, contracted, free].concat() } else { [batch, free, contracted].concat() }
 }

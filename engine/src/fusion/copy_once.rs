@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// The graph with operands of matmuls that are copied before they are repeated; none if there are none.
 pub fn copy_once(graph: &Graph, settings: &Settings) -> Option<Graph> {
     let repeats = Repeats::new(graph);
-    let matmuls = graph.nodes.iter().filter(|node| matches!(node.op, NodeOp::Contract(_)));
+    let matmuls = graph.nodes.iter().filter(|node| matches!(node.op, NodeOp::Matmul(_)));
     let operands = matmuls.flat_map(|node| node.inputs.iter().map(|input| input.node));
     let mut copies: BTreeSet<NodeId> = operands.filter(|&node| repeats.in_a_copy(node)).collect();
     if copies.is_empty() {

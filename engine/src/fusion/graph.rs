@@ -132,7 +132,7 @@ impl<'g> FusionGraph<'g> {
 
     /// Whether a node is a matmul.
     pub fn is_matmul(&self, node: NodeId) -> bool {
-        matches!(self.op(node), NodeOp::Contract(_))
+        matches!(self.op(node), NodeOp::Matmul(_))
     }
 
     /// Whether two nodes bear the same mark, or none; see [`Node::no_fuse`].
@@ -164,14 +164,14 @@ impl<'g> FusionGraph<'g> {
         }
         for id in 0..self.ir.nodes.len() {
             let node = &self.ir.nodes[id];
-            if let NodeOp::Contract(_) = node.op {
+            if let NodeOp::Matmul(_) = node.op {
                 let copied = (0..2).filter(|&side| !self.is_read_stack(id, side));
                 let copied: Vec<Value> = copied.map(|side| node.inputs[side]).collect();
                 copied.into_iter().for_each(|input| self.materialize_source(input));
             }
             for (operand, &input) in node.inputs.iter().enumerate() {
                 let fits = match &node.op {
-                    NodeOp::Contract(_) => {
+                    NodeOp::Matmul(_) => {
                         self.strided(input).is_some()
                             || self.uneven(id, operand).is_some()
                             || self.is_read_stack(id, operand)

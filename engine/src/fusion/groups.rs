@@ -190,7 +190,7 @@ impl<'r, 'g> FusionGroups<'r, 'g> {
 fn initial(graph: &FusionGraph, node: NodeId) -> Group {
     let (kind, place) = match graph.op(node) {
         NodeOp::Reduce { .. } => (Kind::Row(reduced_domain(graph, node)), Place::Row),
-        NodeOp::Contract(_) => {
+        NodeOp::Matmul(_) => {
             let (batch, m, n, _) = matmul_extents(graph.ir, node);
             (Kind::Matmul(node, Domain { outer: batch * m, row: n, inner: 1 }), Place::Element)
         }

@@ -7,7 +7,9 @@
 //! stack, if the graph has that as well.
 
 use super::rewrite::Rewrite;
-use crate::ir::{Binary, Contract, Graph, Literal, Monoid, Node, NodeId, NodeOp, Scalar, Type, Value, View};
+use crate::ir::{
+    Binary, Graph, Literal, MatmulSpec, Monoid, Node, NodeId, NodeOp, Scalar, Type, Value, View,
+};
 use std::collections::{HashMap, HashSet};
 
 /// The fewest terms that are joined.
@@ -83,7 +85,7 @@ fn sums(graph: &Graph) -> Vec<Sum> {
     let is_read_once = |id: NodeId| users[id].len() == 1 && !is_root[id];
     let can_join = |id: NodeId| {
         let Node { op, no_fuse, .. } = &graph.nodes[id];
-        let is_linear = matches!(op, NodeOp::Contract(_) | NodeOp::Reduce { monoid: Monoid::Sum, .. });
+        let is_linear = matches!(op, NodeOp::Matmul(_) | NodeOp::Reduce { monoid: Monoid::Sum, .. });
         is_linear && no_fuse.is_none() && is_read_once(id)
     };
     let is_within = |id: NodeId| is_sum(id) && is_read_once(id) && is_sum(users[id][0]);
@@ -197,7 +199,7 @@ impl<'s> Joined<'s> {
         }
         let mut long = alike.into_iter().filter(|terms| terms.len() >= FEWEST);
         long.find_map(|terms| match &node(terms[0]).op {
-            NodeOp::Contract(contract) => Joined::product(graph, contract, terms, stacks),
+            NodeOp::Matmul(spec) => Joined::product(graph, spec, terms, stacks),
             NodeOp::Reduce { axes, .. } => Joined::reduction(graph, axes, terms, stacks),
             _ => None,
         })
@@ -223,13 +225,12 @@ impl<'s> Joined<'s> {
     /// results of the small ones.
     fn product(
         graph: &Graph,
-        contract: &Contract,
+        spec: &MatmulSpec,
         terms: Vec<Value>,
         stacks: &'s [Stack],
     ) -> Option<Joined<'s>> {
         let ranks = graph.nodes[terms[0].node].inputs.iter().map(|&input| graph.ty(input).rank());
-        let (&[(left, right)], true) =
-            (&contract.contracted[..], contract.batch.is_empty() && ranks.eq([2, 2]))
+        let (&[(left, right)], true) = (&spec.contracted[..], spec.batch.is_empty() && ranks.eq([2, 2]))
         else {
             return None;
         };

@@ -240,7 +240,7 @@ pub fn fits_operands(
 
 /// The operand of matmul `anchor` that the reduction `node` sums along the contracted axis.
 pub fn side_of(graph: &FusionGraph, anchor: NodeId, node: NodeId) -> Option<Side> {
-    let NodeOp::Contract(spec) = graph.op(anchor) else { return None };
+    let NodeOp::Matmul(spec) = graph.op(anchor) else { return None };
     let NodeOp::Reduce { axes, .. } = graph.op(node) else { return None };
     if !spec.batch.is_empty() {
         return None;

@@ -70,7 +70,7 @@ impl<'g> Maps<'g> {
         let (users, mut phases) = (graph.users(), vec![]);
         for node in &graph.nodes {
             let before = node.inputs.iter().map(|input| phases[input.node]).max().unwrap_or(0);
-            phases.push(before + usize::from(matches!(node.op, NodeOp::Contract(_))));
+            phases.push(before + usize::from(matches!(node.op, NodeOp::Matmul(_))));
         }
         let mut maps =
             Maps { graph, users, phases, is_stored: vec![false; n_nodes], sources: vec![], n_paths: vec![] };
@@ -156,7 +156,7 @@ impl<'g> Maps<'g> {
     fn is_used_late(&self, node: NodeId) -> bool {
         self.users[node].iter().any(|&user| match &self.graph.nodes[user].op {
             NodeOp::View(View::Reshape) => self.is_used_late(user),
-            NodeOp::Contract(_) => false,
+            NodeOp::Matmul(_) => false,
             _ => self.phases[user] > self.phases[node],
         })
     }

@@ -1,6 +1,6 @@
 //! Shapes of matmuls, gathers and scatters in canonical form.
 
-use crate::ir::{Combine, Contract, Graph, NodeId, NodeOp, Value, View};
+use crate::ir::{Combine, Graph, MatmulSpec, NodeId, NodeOp, Value, View};
 
 /// Extents of a matmul in canonical form: `(batch, m, n, k)`.
 pub fn matmul_extents(graph: &Graph, node: NodeId) -> (usize, usize, usize, usize) {
@@ -18,9 +18,9 @@ pub fn matmul_extents(graph: &Graph, node: NodeId) -> (usize, usize, usize, usiz
 }
 
 /// The axes of a matmul.
-pub fn matmul_spec(graph: &Graph, node: NodeId) -> &Contract {
+pub fn matmul_spec(graph: &Graph, node: NodeId) -> &MatmulSpec {
     match &graph.nodes[node].op {
-        NodeOp::Contract(spec) => spec,
+        NodeOp::Matmul(spec) => spec,
         _ => crate::bug!("`{}` is no matmul", graph.nodes[node].name()),
     }
 }
@@ -36,7 +36,7 @@ pub struct OperandAxes {
 }
 
 /// Axes of operand `side` of a matmul.
-pub fn operand_axes(spec: &Contract, side: usize, rank: usize) -> OperandAxes {
+pub fn operand_axes(spec: &MatmulSpec, side: usize, rank: usize) -> OperandAxes {
     let pick = |pairs: &[(usize, usize)]| -> Vec<usize> {
         pairs.iter().map(|&(l, r)| if side == 0 { l } else { r }).collect()
     };

@@ -17,7 +17,7 @@ pub fn share_copies(graph: &Graph) -> Graph {
     let mut rewrite = Rewrite::new(graph);
     let (mut copies, mut turned) = (Vec::<Copied>::new(), HashMap::<Value, Value>::new());
     for id in 0..graph.nodes.len() {
-        if !matches!(graph.nodes[id].op, NodeOp::Contract(_)) {
+        if !matches!(graph.nodes[id].op, NodeOp::Matmul(_)) {
             let new = rewrite.copied(id);
             rewrite.map.push(new);
             continue;

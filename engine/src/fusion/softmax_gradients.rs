@@ -11,7 +11,7 @@ use super::place::reduced_domain;
 use super::rewrite::Rewrite;
 use super::settings::Settings;
 use super::shapes::{matmul_extents, matmul_spec};
-use crate::ir::{Binary, Contract, Graph, Monoid, Node, NodeId, NodeOp, Scalar, Symbol, Type, Value, View};
+use crate::ir::{Binary, Graph, MatmulSpec, Monoid, Node, NodeId, NodeOp, Scalar, Symbol, Type, Value, View};
 use std::collections::{HashMap, HashSet};
 
 /// The graph in which sums of weights times their gradients are sums of results times theirs, and the names of the matmuls
@@ -181,7 +181,7 @@ impl Rewrite<'_> {
         let spec = matmul_spec(self.old, id);
         let swapped = |pairs: &[(usize, usize)]| pairs.iter().map(|&(l, r)| (r, l)).collect();
         let turned =
-            Contract::new(swapped(&spec.batch), swapped(&spec.contracted)).with_precision(spec.precision);
+            MatmulSpec::new(swapped(&spec.batch), swapped(&spec.contracted)).with_precision(spec.precision);
         let inputs = [1, 0].map(|side| self.value(node.inputs[side])).to_vec();
         let n_free = |side: usize| {
             let rank = self.old.ty(node.inputs[side]).rank();
@@ -196,7 +196,7 @@ impl Rewrite<'_> {
         let mut shape = ty.shape.clone();
         perm.iter().zip(&ty.shape).for_each(|(&from, extent)| shape[from] = extent.clone());
         let ty = Type { shape, ..ty };
-        let product = self.beside(id, "turned", NodeOp::Contract(turned), inputs, ty);
+        let product = self.beside(id, "turned", NodeOp::Matmul(turned), inputs, ty);
         let node = Node { op: NodeOp::View(View::Permute { perm }), inputs: vec![product], ..node.clone() };
         self.new.push(node)
     }

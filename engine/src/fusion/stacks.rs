@@ -16,7 +16,7 @@ pub fn readable(graph: &Graph, settings: &Settings) -> BTreeSet<NodeId> {
         on_tensor_cores || limits.columns_in_tiles > 0 && (is_half || dtype == DType::F32)
     };
     let has_batch = |node: NodeId| match &graph.nodes[node].op {
-        NodeOp::Contract(spec) => !spec.batch.is_empty(),
+        NodeOp::Matmul(spec) => !spec.batch.is_empty(),
         _ => false,
     };
     let runs = settings.runs("attention");

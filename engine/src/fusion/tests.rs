@@ -16,7 +16,7 @@ mod scatter;
 use super::*;
 use crate::device_model::DeviceModel;
 use crate::ir::{
-    Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, StateLink, Type, Unary, Value,
+    Binary, Builder, Combine, DType, InputKind, Literal, MatmulSpec, Monoid, StateLink, Type, Unary, Value,
     parse,
 };
 use crate::op::Registry;
@@ -112,7 +112,7 @@ fn noise_scale_and_softmax_are_one_row_kernel() {
         let noisy = b.add(x, l);
         let scaled = b.scale(noisy, 0.5);
         let y = row_softmax(b, scaled);
-        let out = b.matmul(y, v);
+        let out = b.mm(y, v);
         output(b, "y", out);
     });
     check(
@@ -206,11 +206,11 @@ fn mnist_step() -> Graph {
         let x = b.div(x, k);
         let label = b.gather(labels, rows, 0, 0);
         let label = b.cast(label, DType::I32);
-        let pre = b.matmul(x, w1);
+        let pre = b.mm(x, w1);
         let pre = b.add(pre, b1);
         let zero = b.full_like(pre, 0.0);
         let h = b.binary(Binary::Max, pre, zero);
-        let logits = b.matmul(h, w2);
+        let logits = b.mm(h, w2);
         let logits = b.add(logits, b2);
         let m = b.reduce(Monoid::Max, logits, &[1]);
         let mb = b.unreduce(m, &[1], logits);
@@ -235,12 +235,12 @@ fn mnist_step() -> Graph {
         let d = b.sub(p, hit);
         let d = b.scale(d, 1.0 / 128.0);
         let db2 = b.sum(d, &[0]);
-        let dw2 = b.contract(h, d, Contract::new(vec![], vec![(0, 0)]));
-        let dh = b.contract(d, w2, Contract::new(vec![], vec![(1, 1)]));
+        let dw2 = b.matmul(h, d, MatmulSpec::new(vec![], vec![(0, 0)]));
+        let dh = b.matmul(d, w2, MatmulSpec::new(vec![], vec![(1, 1)]));
         let mask = b.binary(Binary::Gt, h, zero);
         let dh = b.scalar(crate::ir::Scalar::Select, &[mask, dh, zero]);
         let db1 = b.sum(dh, &[0]);
-        let dw1 = b.contract(x, dh, Contract::new(vec![], vec![(0, 0)]));
+        let dw1 = b.matmul(x, dh, MatmulSpec::new(vec![], vec![(0, 0)]));
         for ((param, grad), (name, shape)) in params.into_iter().zip([dw1, db1, dw2, db2]).zip(shapes) {
             momentum(b, [param, grad], name, shape);
         }
@@ -285,7 +285,7 @@ fn product_and_argmax(n: usize, is_output: bool) -> Graph {
     with_builder(|b| {
         let x = b.input("x", InputKind::Data, f32s(&[100, 32]));
         let w = b.input("w", InputKind::Param, f32s(&[32, n]));
-        let y = b.matmul(x, w);
+        let y = b.mm(x, w);
         let best = b.reduce(Monoid::ArgMax, y, &[1]);
         output(b, "best", best);
         if is_output {
@@ -319,7 +319,7 @@ fn layer(no_fuse: &str) -> Graph {
           input x: f32[512, 300]
           input w: f32[300, 400]
           input b: f32[400]
-          p: f32[512, 400] = .contract(x, w, contracted=[[1, 0]])
+          p: f32[512, 400] = .matmul(x, w, contracted=[[1, 0]])
           wide: f32[512, 400] = .broadcast(b, axes=[1])
           q: f32[512, 400] = .add(p, wide)
           h: f32[512, 400] = .tanh(q)
@@ -391,7 +391,7 @@ fn an_epilogue_takes_in_maps_whose_uses_meet() {
             "graph g {{
                input x: f32[512, 300]
                input w: f32[300, 400]
-               p: f32[512, 400] = .contract(x, w, contracted=[[1, 0]])
+               p: f32[512, 400] = .matmul(x, w, contracted=[[1, 0]])
                a: f32[512, 400] = .exp(p)
                b: f32[512, 400] = .tanh(a)
                {mark}c: f32[512, 400] = .mul(a, b)

@@ -3,7 +3,7 @@
 use super::maps::map_gradients;
 use super::scans::{self, flip};
 use crate::ir::{
-    Binary, Body, Builder, Combine, Contract, DType, E, Literal, Monoid, Node, NodeOp, Scalar, Type, Value,
+    Binary, Body, Builder, Combine, DType, E, Literal, MatmulSpec, Monoid, Node, NodeOp, Scalar, Type, Value,
     View,
 };
 
@@ -34,7 +34,7 @@ pub fn gradients(
             vec![Some(b.cast(sums, ty.dtype)), None]
         }
         NodeOp::Scatter { axis, batch, combine } => scatter_gradients(b, node, g, *axis, *batch, *combine),
-        NodeOp::Contract(spec) => contract_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted),
+        NodeOp::Matmul(spec) => matmul_gradients(b, spec, node.inputs[0], node.inputs[1], g, wanted),
         NodeOp::Cond => crate::bug!("a condition has regions, which are differentiated apart"),
         NodeOp::Loop { .. } => crate::bug!("a loop keeps what its gradient needs"),
         NodeOp::Input(_)
@@ -212,9 +212,9 @@ fn update_numbers(b: &mut Builder, updates: Value, index_axes: std::ops::Range<u
     number
 }
 
-fn contract_gradients(
+fn matmul_gradients(
     b: &mut Builder,
-    spec: &Contract,
+    spec: &MatmulSpec,
     lhs: Value,
     rhs: Value,
     g: Value,
@@ -226,12 +226,12 @@ fn contract_gradients(
     let g = b.cast(g, b.dtype(lhs));
     let dlhs = wanted[0].then(|| {
         let first = n_batch + lhs_free.len();
-        let inner = Contract {
+        let inner = MatmulSpec {
             batch: spec.batch.iter().enumerate().map(|(i, &(_, r))| (i, r)).collect(),
             contracted: rhs_free.iter().enumerate().map(|(i, &r)| (first + i, r)).collect(),
             precision: spec.precision,
         };
-        let product = b.contract(g, rhs, inner);
+        let product = b.matmul(g, rhs, inner);
         let mut by_rhs = spec.contracted.clone();
         by_rhs.sort_by_key(|pair| pair.1);
         let axes = spec
@@ -243,12 +243,12 @@ fn contract_gradients(
         back_in_order(b, product, &axes.collect::<Vec<_>>())
     });
     let drhs = wanted[1].then(|| {
-        let inner = Contract {
+        let inner = MatmulSpec {
             batch: spec.batch.iter().enumerate().map(|(i, &(l, _))| (l, i)).collect(),
             contracted: lhs_free.iter().enumerate().map(|(i, &l)| (l, n_batch + i)).collect(),
             precision: spec.precision,
         };
-        let product = b.contract(lhs, g, inner);
+        let product = b.matmul(lhs, g, inner);
         let mut by_lhs = spec.contracted.clone();
         by_lhs.sort_by_key(|pair| pair.0);
         let axes = spec

@@ -6,7 +6,7 @@ mod primitives;
 
 use super::differentiate;
 use crate::ir::{
-    Attrs, Body, Builder, Combine, Contract, DType, E, Graph, InputKind, Level, Literal, Monoid, NodeOp,
+    Attrs, Body, Builder, Combine, DType, E, Graph, InputKind, Level, Literal, MatmulSpec, Monoid, NodeOp,
     Type, Value, parse, verify,
 };
 use crate::op::{Grad, Lower, OpForm, Registry};
@@ -213,10 +213,10 @@ fn expansions_and_bodies_of_ops() {
 fn a_small_network() {
     let (x, w1, b1, w2) = (numbers(6), numbers(12), numbers(4), numbers(8));
     check(&[(&[2, 3], &x), (&[3, 4], &w1), (&[4], &b1), (&[4, 2], &w2)], |b, x| {
-        let h = b.matmul(x[0], x[1]);
+        let h = b.mm(x[0], x[1]);
         let h = b.add(h, x[2]);
         let h = call(b, "silu", h);
-        let y = b.matmul(h, x[3]);
+        let y = b.mm(h, x[3]);
         call(b, "softmax", y)
     });
 }
@@ -299,7 +299,7 @@ fn the_gradient_of_a_dense_layer_as_text() {
     let w = b.input("w", InputKind::Param, Type::new(DType::F32, &[3, 4]));
     let bias = b.input("b", InputKind::Param, Type::new(DType::F32, &[4]));
     b.set_scope("y", None);
-    let y = b.matmul(x, w);
+    let y = b.mm(x, w);
     let y = b.add(y, bias);
     let loss = b.sum(y, &[0, 1]);
     let mut graph = b.graph;
@@ -309,13 +309,13 @@ fn the_gradient_of_a_dense_layer_as_text() {
           input x: f32[2, 3]
           param w: f32[3, 4]
           param b: f32[4]
-          y.1: f32[2, 4] = .contract(x, w, contracted=[[1, 0]])
+          y.1: f32[2, 4] = .matmul(x, w, contracted=[[1, 0]])
           y.2: f32[2, 4] = .broadcast(b, axes=[1])
           d.loss.1: f32[] = .const(1.0)
           d.y.4.1: f32[2, 4] = .broadcast(d.loss.1, axes=[])
           (d.y.3.1: f32[2, 4], d.y.3.2: f32[2, 4]) = map(y.1, y.2, d.y.4.1) |a, b, c| c, c
           d.y.2.1: f32[4] = .sum(d.y.3.2, axes=[0])
-          d.y.1.1: f32[3, 4] = .contract(x, d.y.3.1, contracted=[[0, 0]])
+          d.y.1.1: f32[3, 4] = .matmul(x, d.y.3.1, contracted=[[0, 0]])
           output g0 = d.y.1.1
           output g1 = d.y.2.1
         }

@@ -1,7 +1,7 @@
 //! The graph builder, with which lowerings and gradients are written.
 
 use super::{
-    Attrs, Binary, Body, Call, Combine, Contract, DType, Dim, Graph, InputKind, Literal, Monoid, Node,
+    Attrs, Binary, Body, Call, Combine, DType, Dim, Graph, InputKind, Literal, MatmulSpec, Monoid, Node,
     NodeId, NodeOp, OpSet, Output, Requirement, Scalar, Symbol, Target, Type, TypeIssue, Unary, Value, View,
     broadcast_shapes,
 };
@@ -385,7 +385,7 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::View(View::Window { axis, step, dilation }), vec![x], ty)
     }
 
-    // ---- Reductions, indexing, contraction.
+    // ---- Reductions, indexing, matmuls.
 
     /// A reduction, which removes the axes. Sums of small floats accumulate in a wider type, and the result has the
     /// operand's type.
@@ -441,27 +441,26 @@ impl<'a> Builder<'a> {
         self.push(NodeOp::Scatter { axis, batch, combine }, vec![base, idx, updates], ty)
     }
 
-    /// General dot product.
-    pub fn contract(&mut self, lhs: Value, rhs: Value, contract: Contract) -> Value {
+    /// A matmul over any axes: a general dot product.
+    pub fn matmul(&mut self, lhs: Value, rhs: Value, spec: MatmulSpec) -> Value {
         let dtype = self.dtype(lhs);
-        self.contract_as(dtype, lhs, rhs, contract)
+        self.matmul_as(dtype, lhs, rhs, spec)
     }
 
-    /// A general dot product whose result has the accumulator type: products of small floats are not rounded to their
-    /// type.
-    pub fn contract_wide(&mut self, lhs: Value, rhs: Value, contract: Contract) -> Value {
+    /// A matmul whose result has the accumulator type: products of small floats are not rounded to their type.
+    pub fn matmul_wide(&mut self, lhs: Value, rhs: Value, spec: MatmulSpec) -> Value {
         let dtype = self.dtype(lhs).accumulator();
-        self.contract_as(dtype, lhs, rhs, contract)
+        self.matmul_as(dtype, lhs, rhs, spec)
     }
 
-    fn contract_as(&mut self, dtype: DType, lhs: Value, rhs: Value, contract: Contract) -> Value {
-        let ty = Type { dtype, shape: contract.shape(self.ty(lhs), self.ty(rhs)) };
-        self.push(NodeOp::Contract(contract), vec![lhs, rhs], ty)
+    fn matmul_as(&mut self, dtype: DType, lhs: Value, rhs: Value, spec: MatmulSpec) -> Value {
+        let ty = Type { dtype, shape: spec.shape(self.ty(lhs), self.ty(rhs)) };
+        self.push(NodeOp::Matmul(spec), vec![lhs, rhs], ty)
     }
 
-    /// `[m, k] · [k, n]`.
-    pub fn matmul(&mut self, lhs: Value, rhs: Value) -> Value {
-        self.contract(lhs, rhs, Contract::matmul())
+    /// The matmul of two matrices, `[m, k] · [k, n]`.
+    pub fn mm(&mut self, lhs: Value, rhs: Value) -> Value {
+        self.matmul(lhs, rhs, MatmulSpec::of_matrices())
     }
 
     // ---- Calls of registered ops.

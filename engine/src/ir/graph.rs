@@ -1,7 +1,7 @@
 //! The graph: typed nodes in topological order.
 
 use super::{
-    Attrs, Body, Combine, Contract, Literal, Monoid, OpInterface, Requirement, Scalar, Symbol, Type, View,
+    Attrs, Body, Combine, Literal, MatmulSpec, Monoid, OpInterface, Requirement, Scalar, Symbol, Type, View,
 };
 use crate::diag::Span;
 use crate::work::steps;
@@ -125,8 +125,8 @@ pub enum NodeOp {
         /// How updates with equal indices combine.
         combine: Combine,
     },
-    /// A general dot product, accumulated in the operands' accumulator type.
-    Contract(Contract),
+    /// A matmul over any axes (a general dot product), accumulated in the operands' accumulator type.
+    Matmul(MatmulSpec),
     /// Random bits, `u32`: Philox4x32-10 under (seed, stream), block (element / 4, step, iteration). The operands are
     /// the step, `i32[]`, and in an unrolled loop the trip number, `i32[]`. Without the trip number, the iteration is
     /// 0.

@@ -33,7 +33,7 @@ pub use graph::{
 pub use handle::{E, Reg};
 pub use issue::TypeIssue;
 pub use op::{OpInterface, OpSet};
-pub use prim::{Combine, Contract, Monoid, Requirement, View};
+pub use prim::{Combine, MatmulSpec, Monoid, Requirement, View};
 pub(crate) use pruned::{Needs, with_needs};
 pub use random::stream_of;
 pub use scalar::{Binary, Foreign, Scalar, Unary};

@@ -191,9 +191,10 @@ pub enum Combine {
     Set,
 }
 
-/// A general dot product. Result axes: batch, free axes of the left, free axes of the right; each in operand order.
+/// The axes of a matmul (a general dot product) and its precision. Result axes: batch, free axes of the left, free axes
+/// of the right; each in operand order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Contract {
+pub struct MatmulSpec {
     /// Pairs (left axis, right axis) of batch axes.
     pub batch: Vec<(usize, usize)>,
     /// Pairs (left axis, right axis) of contracted axes.
@@ -202,20 +203,20 @@ pub struct Contract {
     pub precision: Option<Precision>,
 }
 
-impl Contract {
+impl MatmulSpec {
     /// A product in the precision of the plan, given its pairs (left axis, right axis).
-    pub fn new(batch: Vec<(usize, usize)>, contracted: Vec<(usize, usize)>) -> Contract {
-        Contract { batch, contracted, precision: None }
+    pub fn new(batch: Vec<(usize, usize)>, contracted: Vec<(usize, usize)>) -> MatmulSpec {
+        MatmulSpec { batch, contracted, precision: None }
     }
 
     /// The product in this precision, in every plan.
-    pub fn with_precision(self, precision: Option<Precision>) -> Contract {
-        Contract { precision, ..self }
+    pub fn with_precision(self, precision: Option<Precision>) -> MatmulSpec {
+        MatmulSpec { precision, ..self }
     }
 
     /// `[m, k] · [k, n]`.
-    pub fn matmul() -> Contract {
-        Contract::new(vec![], vec![(1, 0)])
+    pub fn of_matrices() -> MatmulSpec {
+        MatmulSpec::new(vec![], vec![(1, 0)])
     }
 
     /// Axes of the left operand that are neither batch nor contracted.

@@ -158,7 +158,7 @@ fn check_counts(node: &Node) -> Check {
         NodeOp::Check(_) | NodeOp::View(_) | NodeOp::Reduce { .. } | NodeOp::Scan { .. } => Some(1),
         // The step, and in an unrolled loop the trip number.
         NodeOp::Random { .. } => Some(node.inputs.len().clamp(1, 2)),
-        NodeOp::Gather { .. } | NodeOp::Contract(_) => Some(2),
+        NodeOp::Gather { .. } | NodeOp::Matmul(_) => Some(2),
         NodeOp::Scatter { .. } => Some(3),
         NodeOp::Scalar(scalar) => Some(scalar.arity()),
         NodeOp::Map(body) => Some(body.n_params),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// An op on rows, along the last axis of its one operand. Pieces of a row are folded into a state, states of adjacent
 /// pieces are merged, and the row's results follow from the state. If only such an op reads the result of a
-/// contraction, the contraction hands over its tiles and the matrix is never stored.
+/// matmul, the matmul hands over its tiles and the matrix is never stored.
 #[derive(Clone)]
 pub struct RowReduction {
     fold: Arc<FoldFn>,

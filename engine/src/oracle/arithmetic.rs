@@ -25,7 +25,7 @@ pub(super) fn operand<'t>(
 fn adds_up(op: &NodeOp) -> bool {
     matches!(
         op,
-        NodeOp::Contract(_)
+        NodeOp::Matmul(_)
             | NodeOp::Reduce { monoid: Monoid::Sum, .. }
             | NodeOp::Scan { monoid: Monoid::Sum, .. }
             | NodeOp::Scatter { combine: Combine::Add, .. }
@@ -35,7 +35,7 @@ fn adds_up(op: &NodeOp) -> bool {
 /// Whether a node computes new numbers, which devices round. All other nodes move or select numbers.
 pub(super) fn is_arithmetic(op: &NodeOp) -> bool {
     match op {
-        NodeOp::Contract(_) => true,
+        NodeOp::Matmul(_) => true,
         NodeOp::Reduce { monoid, .. } | NodeOp::Scan { monoid, .. } => {
             matches!(monoid, Monoid::Sum | Monoid::Prod)
         }

@@ -15,7 +15,7 @@ pub use crate::op::reference::{Elements, OracleTensor};
 pub use tensor::Precision;
 
 use crate::ir::{
-    Call, Combine, Contract, DType, Graph, InputKind, Monoid, Node, NodeId, NodeOp, Requirement, Symbol,
+    Call, Combine, DType, Graph, InputKind, MatmulSpec, Monoid, Node, NodeId, NodeOp, Requirement, Symbol,
     Type, Value, View, dense_strides, written_path,
 };
 use crate::lower::primitives;
@@ -274,7 +274,7 @@ impl Machine<'_> {
             NodeOp::Scatter { axis, batch, combine } => {
                 scattered(node.name(), *axis, *batch, *combine, [args[0], args[1], args[2]])?
             }
-            NodeOp::Contract(contract) => contracted(contract, args[0], args[1], ty),
+            NodeOp::Matmul(spec) => contracted(spec, args[0], args[1], ty),
             NodeOp::Random { stream } => {
                 let word = |i: usize| args.get(i).map_or(0, |arg| arg.int(0) as u32);
                 let words = philox::words(self.seed, *stream, word(0), word(1), ty.numel());
@@ -391,7 +391,7 @@ fn scanned(monoid: Monoid, axis: usize, x: &OracleTensor) -> OracleTensor {
     result
 }
 
-// ---- Indexing and contraction.
+// ---- Indexing and matmuls.
 
 /// The extents of a gather in groups: batch, before the axis, the axis, indices, after the axis.
 struct Groups {
@@ -462,19 +462,19 @@ fn scattered(
     Ok(result)
 }
 
-fn contracted(contract: &Contract, lhs: &OracleTensor, rhs: &OracleTensor, ty: &Type) -> OracleTensor {
+fn contracted(spec: &MatmulSpec, lhs: &OracleTensor, rhs: &OracleTensor, ty: &Type) -> OracleTensor {
     let (l, r) = (strides_of(lhs), strides_of(rhs));
     let zero = |axes: Vec<usize>| axes.into_iter().map(|_| 0i64).collect::<Vec<_>>();
-    let (l_free, r_free) = (contract.lhs_free(l.len()), contract.rhs_free(r.len()));
-    let batch = &contract.batch;
+    let (l_free, r_free) = (spec.lhs_free(l.len()), spec.rhs_free(r.len()));
+    let batch = &spec.batch;
     let left: Vec<i64> = batch.iter().map(|&(a, _)| l[a]).chain(l_free.iter().map(|&a| l[a])).collect();
     let left: Vec<i64> = left.into_iter().chain(zero(r_free.clone())).collect();
     let right: Vec<i64> = batch.iter().map(|&(_, b)| r[b]).chain(zero(l_free)).collect();
     let right: Vec<i64> = right.into_iter().chain(r_free.iter().map(|&a| r[a])).collect();
-    let summed: Vec<usize> = contract.contracted.iter().map(|&(a, _)| lhs.extents[a]).collect();
+    let summed: Vec<usize> = spec.contracted.iter().map(|&(a, _)| lhs.extents[a]).collect();
     let steps = |strides: Vec<i64>| Offsets::new(&summed, 0, &strides).collect::<Vec<usize>>();
-    let left_steps = steps(contract.contracted.iter().map(|&(a, _)| l[a]).collect());
-    let right_steps = steps(contract.contracted.iter().map(|&(_, b)| r[b]).collect());
+    let left_steps = steps(spec.contracted.iter().map(|&(a, _)| l[a]).collect());
+    let right_steps = steps(spec.contracted.iter().map(|&(_, b)| r[b]).collect());
     let extents = ty.extents();
     let starts = Offsets::new(&extents, 0, &left).zip(Offsets::new(&extents, 0, &right));
     let mut result = OracleTensor::filled(ty, 0.0);

@@ -202,12 +202,12 @@ fn a_bad_index_names_node_position_and_value() {
 }
 
 #[test]
-fn contractions_over_several_axes() {
+fn matmuls_over_several_axes() {
     let x = ("x", f32s(&[2, 2, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]));
     let y = ("y", f32s(&[2, 2, 1], &[1.0, 10.0, 100.0, 1000.0]));
     // Σ over a, c of x[a, b, c] · y[c, a, d].
-    let contract = Contract::new(vec![], vec![(0, 1), (2, 0)]);
-    let sums = compute(&[x, y], |b, x| b.contract(x[0], x[1], contract.clone()));
+    let spec = MatmulSpec::new(vec![], vec![(0, 1), (2, 0)]);
+    let sums = compute(&[x, y], |b, x| b.matmul(x[0], x[1], spec.clone()));
     assert_eq!(sums, f32s(&[2, 1], &[1.0 + 200.0 + 50.0 + 6000.0, 3.0 + 400.0 + 70.0 + 8000.0]));
 }
 

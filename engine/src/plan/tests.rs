@@ -36,7 +36,7 @@ fn grow(b: &mut Builder, op: u8, a: Value, c: Value) -> Value {
     match op % 7 {
         0 => b.add(a, c),
         1 => b.unary(Unary::Tanh, a),
-        2 => b.matmul(a, c),
+        2 => b.mm(a, c),
         3 => {
             let m = b.reduce(Monoid::Max, a, &[1]);
             let m = b.unreduce(m, &[1], a);
@@ -227,7 +227,7 @@ fn later_buffers_reuse_the_arena() {
     let mut b = Builder::new(Graph::new("chain"), &registry);
     let mut x = b.input("x", InputKind::Data, Type::new(DType::F32, &[256, 256]));
     for _ in 0..10 {
-        x = b.matmul(x, x);
+        x = b.mm(x, x);
     }
     b.graph.outputs.push(("y".into(), x));
     let plan = plan(&b.graph, fuse(&b.graph, true).kernels, 1);
@@ -306,7 +306,7 @@ fn added_to_state(is_factor: bool, checks: bool) -> (Graph, Plan) {
     let ty = Type::new(DType::F32, &[4, 4]);
     let [x, w] = ["x", "w"].map(|name| b.input(name, InputKind::Data, ty.clone()));
     let s = b.input("s", InputKind::State, ty.clone());
-    let product = b.matmul(x, if is_factor { s } else { w });
+    let product = b.mm(x, if is_factor { s } else { w });
     let next = b.add(s, product);
     b.graph.state.push(StateLink { input: s.node, next });
     if checks {

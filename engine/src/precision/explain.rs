@@ -61,7 +61,7 @@ fn rule_text(graph: &Graph, user: &Node, to: DType) -> &'static str {
         |value: &&Value| graph.ty(**value).dtype.is_float() && graph.ty(**value).dtype != DType::F32;
     match (rule_of(user), to) {
         (Rounding::Operands, DType::F32) => "`precision: F32`",
-        (Rounding::Operands, _) => "operands of a contraction are rounded, its sums are f32",
+        (Rounding::Operands, _) => "operands of a matmul are rounded, its sums are f32",
         (Rounding::Follows, DType::F32) => "it has another operand of f32",
         (Rounding::Follows, _) if user.inputs.iter().filter(is_narrow).count() > 1 => {
             "a parameter or constant beside an operand of the half type"

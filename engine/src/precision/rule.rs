@@ -7,7 +7,7 @@ use crate::op::Rounding;
 pub(super) fn rule_of(node: &Node) -> Rounding {
     match &node.op {
         NodeOp::Call(call) => call.form().rounding_rule(),
-        NodeOp::Contract(_) => Rounding::Operands,
+        NodeOp::Matmul(_) => Rounding::Operands,
         NodeOp::Map(_) | NodeOp::Scalar(_) | NodeOp::View(_) | NodeOp::Gather { .. } => Rounding::Follows,
         NodeOp::Input(_)
         | NodeOp::Const(_)
@@ -39,7 +39,7 @@ pub(super) fn result_types(node: &Node, inputs: &[Type]) -> Option<Vec<Type>> {
             Some(pairs.map(|(output, &reg)| output.ty.with_dtype(of_body[reg])).collect())
         }
         NodeOp::Scalar(scalar) => Some(vec![node.outputs[0].ty.with_dtype(scalar.result(&dtypes))]),
-        NodeOp::View(_) | NodeOp::Gather { .. } | NodeOp::Contract(_) => Some(like_first()),
+        NodeOp::View(_) | NodeOp::Gather { .. } | NodeOp::Matmul(_) => Some(like_first()),
         _ => None,
     }
 }

@@ -20,9 +20,9 @@ const LAYER: &str = "
       param w: f32[3, 4]
       param b: f32[4]
       state seen: f32[]
-      z: f32[2, 4] = .contract(x, w, contracted=[[1, 0]])
+      z: f32[2, 4] = .matmul(x, w, contracted=[[1, 0]])
       h: f32[2, 4] = map(z, b) |a, b| max(a + b, 0.0)
-      again: f32[2, 4] = .contract(x, w, contracted=[[1, 0]])
+      again: f32[2, 4] = .matmul(x, w, contracted=[[1, 0]])
       both: f32[2, 4] = map(h, again) |a, b| a * b
       total: f32[] = .sum(both, axes=[0, 1])
       seen_next: f32[] = map(seen, total) |a, b| a + b
@@ -32,7 +32,7 @@ const LAYER: &str = "
     }";
 
 #[test]
-fn contractions_take_halves_and_sums_do_not() {
+fn matmuls_take_halves_and_sums_do_not() {
     check(
         LAYER,
         &[],
@@ -44,10 +44,10 @@ fn contractions_take_halves_and_sums_do_not() {
           state seen: f32[]
           x.bf16: bf16[2, 3] = .cast(x, dtype=bf16)
           w.bf16: bf16[3, 4] = .cast(w, dtype=bf16)
-          z: bf16[2, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          z: bf16[2, 4] = .matmul(x.bf16, w.bf16, contracted=[[1, 0]])
           b.bf16: bf16[4] = .cast(b, dtype=bf16)
           h: bf16[2, 4] = map(z, b.bf16) |a, b| max(a + b, 0.0)
-          again: bf16[2, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          again: bf16[2, 4] = .matmul(x.bf16, w.bf16, contracted=[[1, 0]])
           both: bf16[2, 4] = map(h, again) |a, b| a * b
           both.f32: f32[2, 4] = .cast(both, dtype=f32)
           total: f32[] = .sum(both.f32, axes=[0, 1])
@@ -59,10 +59,10 @@ fn contractions_take_halves_and_sums_do_not() {
         }
     "#]],
         expect![[r#"
-        x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
-        x: f32 -> bf16 for again: operands of a contraction are rounded, its sums are f32
-        w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
-        w: f32 -> bf16 for again: operands of a contraction are rounded, its sums are f32
+        x: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
+        x: f32 -> bf16 for again: operands of a matmul are rounded, its sums are f32
+        w: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
+        w: f32 -> bf16 for again: operands of a matmul are rounded, its sums are f32
         b: f32 -> bf16 for h: a parameter or constant beside an operand of the half type
         both: bf16 -> f32 for total: reductions, norms, losses and undeclared ops are f32
         h: bf16 -> f32 for h: outputs keep their type
@@ -81,11 +81,11 @@ fn nodes_may_be_left_out() {
           param w: f32[3, 4]
           param b: f32[4]
           state seen: f32[]
-          z: f32[2, 4] = .contract(x, w, contracted=[[1, 0]])
+          z: f32[2, 4] = .matmul(x, w, contracted=[[1, 0]])
           h: f32[2, 4] = map(z, b) |a, b| max(a + b, 0.0)
           x.bf16: bf16[2, 3] = .cast(x, dtype=bf16)
           w.bf16: bf16[3, 4] = .cast(w, dtype=bf16)
-          again: bf16[2, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          again: bf16[2, 4] = .matmul(x.bf16, w.bf16, contracted=[[1, 0]])
           again.f32: f32[2, 4] = .cast(again, dtype=f32)
           both: f32[2, 4] = map(h, again.f32) |a, b| a * b
           total: f32[] = .sum(both, axes=[0, 1])
@@ -96,8 +96,8 @@ fn nodes_may_be_left_out() {
         }
     "#]],
         expect![[r#"
-        x: f32 -> bf16 for again: operands of a contraction are rounded, its sums are f32
-        w: f32 -> bf16 for again: operands of a contraction are rounded, its sums are f32
+        x: f32 -> bf16 for again: operands of a matmul are rounded, its sums are f32
+        w: f32 -> bf16 for again: operands of a matmul are rounded, its sums are f32
         again: bf16 -> f32 for both: it has another operand of f32
     "#]],
     );
@@ -112,8 +112,8 @@ fn constants_and_other_types_keep_theirs() {
           param w: f64[3, 4]
           param u: f32[3, 4]
           k: f32[] = .const(0.1)
-          z: f64[2, 4] = .contract(x, w, contracted=[[1, 0]])
-          v: f32[2, 4] = .contract(y, u, contracted=[[1, 0]])
+          z: f64[2, 4] = .matmul(x, w, contracted=[[1, 0]])
+          v: f32[2, 4] = .matmul(y, u, contracted=[[1, 0]])
           scaled: f32[2, 4] = map(v, k) |a, b| a * b
           large: bool[2, 4] = map(scaled, k) |a, b| a > b
           output z = z
@@ -129,10 +129,10 @@ fn constants_and_other_types_keep_theirs() {
           param w: f64[3, 4]
           param u: f32[3, 4]
           k: f32[] = .const(0.1)
-          z: f64[2, 4] = .contract(x, w, contracted=[[1, 0]])
+          z: f64[2, 4] = .matmul(x, w, contracted=[[1, 0]])
           y.bf16: bf16[2, 3] = .cast(y, dtype=bf16)
           u.bf16: bf16[3, 4] = .cast(u, dtype=bf16)
-          v: bf16[2, 4] = .contract(y.bf16, u.bf16, contracted=[[1, 0]])
+          v: bf16[2, 4] = .matmul(y.bf16, u.bf16, contracted=[[1, 0]])
           k.bf16: bf16[] = .const(0.1)
           scaled: bf16[2, 4] = map(v, k.bf16) |a, b| a * b
           large: bool[2, 4] = map(scaled, k.bf16) |a, b| a > b
@@ -141,8 +141,8 @@ fn constants_and_other_types_keep_theirs() {
         }
     "#]],
         expect![[r#"
-        y: f32 -> bf16 for v: operands of a contraction are rounded, its sums are f32
-        u: f32 -> bf16 for v: operands of a contraction are rounded, its sums are f32
+        y: f32 -> bf16 for v: operands of a matmul are rounded, its sums are f32
+        u: f32 -> bf16 for v: operands of a matmul are rounded, its sums are f32
     "#]],
     );
 }
@@ -154,7 +154,7 @@ fn what_follows_f32_stays_f32() {
           input x: f32[2, 3]
           input skip: f32[2, 4]
           param w: f32[3, 4]
-          z: f32[2, 4] = .contract(x, w, contracted=[[1, 0]])
+          z: f32[2, 4] = .matmul(x, w, contracted=[[1, 0]])
           sum: f32[2, 4] = map(skip, z) |a, b| a + b
           turned: f32[4, 2] = .permute(z, perm=[1, 0])
           scaled: f32[3, 4] = map(w) |a| a * 2.0
@@ -172,7 +172,7 @@ fn what_follows_f32_stays_f32() {
           param w: f32[3, 4]
           x.bf16: bf16[2, 3] = .cast(x, dtype=bf16)
           w.bf16: bf16[3, 4] = .cast(w, dtype=bf16)
-          z: bf16[2, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          z: bf16[2, 4] = .matmul(x.bf16, w.bf16, contracted=[[1, 0]])
           z.f32: f32[2, 4] = .cast(z, dtype=f32)
           sum: f32[2, 4] = map(skip, z.f32) |a, b| a + b
           turned: bf16[4, 2] = .permute(z, perm=[1, 0])
@@ -184,8 +184,8 @@ fn what_follows_f32_stays_f32() {
         }
     "#]],
         expect![[r#"
-        x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
-        w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
+        x: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
+        w: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
         z: bf16 -> f32 for sum: it has another operand of f32
         turned: bf16 -> f32 for turned: outputs keep their type
     "#]],
@@ -200,7 +200,7 @@ const LOOP: &str = "
       param u: f32[4, 4]
       param b: f32[4]
       h: f32[4] = .const(0.0)
-      z: f32[9, 4] = .contract(x, w, contracted=[[1, 0]])
+      z: f32[9, 4] = .matmul(x, w, contracted=[[1, 0]])
       (last: f32[4]) = .loop(h, z, u, b, given=3, trips=9) {
         graph trip {
           input c: f32[4]
@@ -209,7 +209,7 @@ const LOOP: &str = "
           input u: f32[4, 4]
           input b: f32[4]
           row: f32[4] = .gather(z, i, axis=0)
-          p: f32[4] = .contract(c, u, contracted=[[0, 0]])
+          p: f32[4] = .matmul(c, u, contracted=[[0, 0]])
           s: f32[4] = map(row, p, b) |a, b, c| tanh(a + b + c)
           total: f32[] = .sum(s, axes=[0])
           next: f32[4] = map(s, total) |a, b| a / b
@@ -234,7 +234,7 @@ fn loops_are_entered() {
           h: f32[4] = .const(0.0)
           x.bf16: bf16[9, 3] = .cast(x, dtype=bf16)
           w.bf16: bf16[3, 4] = .cast(w, dtype=bf16)
-          z: bf16[9, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          z: bf16[9, 4] = .matmul(x.bf16, w.bf16, contracted=[[1, 0]])
           last: f32[4] = .loop(h, z, u, b, given=3, trips=9) {
             graph trip {
               input c: f32[4]
@@ -245,7 +245,7 @@ fn loops_are_entered() {
               row: bf16[4] = .gather(z, i, axis=0)
               c.bf16: bf16[4] = .cast(c, dtype=bf16)
               u.bf16: bf16[4, 4] = .cast(u, dtype=bf16)
-              p: bf16[4] = .contract(c.bf16, u.bf16, contracted=[[0, 0]])
+              p: bf16[4] = .matmul(c.bf16, u.bf16, contracted=[[0, 0]])
               b.bf16: bf16[4] = .cast(b, dtype=bf16)
               s: bf16[4] = map(row, p, b.bf16) |a, b, c| tanh(a + b + c)
               s.f32: f32[4] = .cast(s, dtype=f32)
@@ -258,10 +258,10 @@ fn loops_are_entered() {
         }
     "#]],
         expect![[r#"
-        x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
-        w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
-        c: f32 -> bf16 for p: operands of a contraction are rounded, its sums are f32
-        u: f32 -> bf16 for p: operands of a contraction are rounded, its sums are f32
+        x: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
+        w: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
+        c: f32 -> bf16 for p: operands of a matmul are rounded, its sums are f32
+        u: f32 -> bf16 for p: operands of a matmul are rounded, its sums are f32
         b: f32 -> bf16 for s: a parameter or constant beside an operand of the half type
         s: bf16 -> f32 for total: reductions, norms, losses and undeclared ops are f32
         s: bf16 -> f32 for next: it has another operand of f32
@@ -283,7 +283,7 @@ fn nodes_in_loops_may_be_left_out() {
           h: f32[4] = .const(0.0)
           x.bf16: bf16[9, 3] = .cast(x, dtype=bf16)
           w.bf16: bf16[3, 4] = .cast(w, dtype=bf16)
-          z: bf16[9, 4] = .contract(x.bf16, w.bf16, contracted=[[1, 0]])
+          z: bf16[9, 4] = .matmul(x.bf16, w.bf16, contracted=[[1, 0]])
           last: f32[4] = .loop(h, z, u, b, given=3, trips=9) {
             graph trip {
               input c: f32[4]
@@ -292,7 +292,7 @@ fn nodes_in_loops_may_be_left_out() {
               input u: f32[4, 4]
               input b: f32[4]
               row: bf16[4] = .gather(z, i, axis=0)
-              p: f32[4] = .contract(c, u, contracted=[[0, 0]])
+              p: f32[4] = .matmul(c, u, contracted=[[0, 0]])
               row.f32: f32[4] = .cast(row, dtype=f32)
               s: f32[4] = map(row.f32, p, b) |a, b, c| tanh(a + b + c)
               total: f32[] = .sum(s, axes=[0])
@@ -304,8 +304,8 @@ fn nodes_in_loops_may_be_left_out() {
         }
     "#]],
         expect![[r#"
-        x: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
-        w: f32 -> bf16 for z: operands of a contraction are rounded, its sums are f32
+        x: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
+        w: f32 -> bf16 for z: operands of a matmul are rounded, its sums are f32
         row: bf16 -> f32 for s: it has another operand of f32
     "#]],
     );

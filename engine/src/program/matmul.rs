@@ -7,7 +7,7 @@ use super::kernels::{kernels, own_kernels};
 use super::library::{MatmulCall, Multiplier};
 use super::matrix_units;
 use super::site::Site;
-use super::variant::{Chosen, TuneKey, Variant};
+use super::variant::{Choice, TuneKey, Variant};
 use super::{Action, Capability, MatmulStep, Place, Program};
 use crate::codegen::{CodegenError, KernelSpec, ResultTile};
 use crate::fusion::{Class, FusedOp, Kernel, MatmulBody};
@@ -55,7 +55,7 @@ pub fn fastest<T: Tuner>(
     }
     let fastest = tuner.fastest(kernel, key, &variants, of)?;
     let variant = variants[fastest.unwrap_or(0)];
-    let chosen = Chosen { variant, variants, is_tuned: fastest.is_some() };
+    let chosen = Choice { variant, variants, is_tuned: fastest.is_some() };
     let program = if fastest.unwrap_or(0) == 0 { None } else { of(variant)? };
     Ok(Some(Program { chosen: Some(chosen), ..program.unwrap_or(most_likely) }))
 }

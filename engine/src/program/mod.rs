@@ -34,7 +34,7 @@ pub use choice::{Capability, NO_ALGORITHM, NoProgram, Recorded, Refusal, Tuner};
 pub use epilogue::absorbed;
 pub use library::{Activation, Epilogue, LibraryMatrix, MatmulCall, Multiplier};
 pub use step::{Action, Collective, KernelStep, MatmulStep, Place, Program, Step};
-pub use variant::{Chosen, TuneKey, Variant, fnv1a};
+pub use variant::{Choice, TuneKey, Variant, fnv1a};
 pub use verify::verify;
 pub use workspace::{Programs, Workspaces};
 

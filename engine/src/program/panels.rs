@@ -8,7 +8,7 @@ use super::kernels::{arguments, grid, kernels, own_kernels};
 use super::library::MatmulCall;
 use super::matmul::{FEWEST_ON_CORES, matmul_step, with_side_sums};
 use super::site::Site;
-use super::variant::{Chosen, TuneKey, Variant};
+use super::variant::{Choice, TuneKey, Variant};
 use super::{Action, KernelStep, MatmulStep, Place, Program, Step};
 use crate::codegen::{KernelSpec, PANEL_BYTES, Panel, PanelCut, PanelFold, ResultTile};
 use crate::fusion::{MatmulBody, RowsBody};
@@ -70,7 +70,7 @@ pub fn program<T: Tuner>(
         }
         _ => None,
     };
-    let chosen = Chosen { variant, variants, is_tuned: fastest.is_some() };
+    let chosen = Choice { variant, variants, is_tuned: fastest.is_some() };
     Ok(Program { chosen: Some(chosen), ..program.unwrap_or(in_turn) })
 }
 

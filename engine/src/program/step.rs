@@ -1,7 +1,7 @@
 //! Steps of a program, and the memory that they read and write.
 
 use super::library::MatmulCall;
-use super::variant::Chosen;
+use super::variant::Choice;
 use crate::codegen::KernelSpec;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct Program {
     /// Bytes of workspace that its steps share.
     pub workspace_bytes: usize,
     /// The variant that was chosen where there were several.
-    pub chosen: Option<Chosen>,
+    pub chosen: Option<Choice>,
 }
 
 /// One action on one branch.
@@ -57,7 +57,7 @@ pub enum Action {
         /// The steps of one trip.
         body: Vec<Step>,
         /// The variants that were chosen for launches of a trip: the first step of each, its name and its choice.
-        chosen: Vec<(usize, String, Chosen)>,
+        chosen: Vec<(usize, String, Choice)>,
         /// How many trips, or the most of them.
         trips: usize,
         /// The truth value that ends the loop after a trip, if it may end early.

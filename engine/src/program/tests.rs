@@ -5,7 +5,7 @@ use super::matrix_units::{BLOCKS, blocks};
 use super::*;
 use crate::device_model::Library;
 use crate::fusion::{Kernel, MatmulBody, Settings, fuse, fuse_with};
-use crate::ir::{Builder, Contract, DType, Graph, InputKind, Monoid, StateLink, Type, Unary, Value};
+use crate::ir::{Builder, DType, Graph, InputKind, MatmulSpec, Monoid, StateLink, Type, Unary, Value};
 use crate::numerics::Precision;
 use crate::op::Registry;
 use crate::plan::plan;
@@ -28,7 +28,7 @@ fn product(dtype: DType, [m, n, k]: [usize; 3], has_tanh: bool) -> Plan {
     planned(3, |b| {
         let lhs = b.input("lhs", InputKind::Data, Type::new(dtype, &[m, k]));
         let rhs = b.input("rhs", InputKind::Data, Type::new(dtype, &[k, n]));
-        let y = b.matmul(lhs, rhs);
+        let y = b.mm(lhs, rhs);
         vec![("y", if has_tanh { b.unary(Unary::Tanh, y) } else { y })]
     })
 }
@@ -129,7 +129,7 @@ fn folded_in(dtype: DType, precision: Option<Precision>, is_whole: bool) -> Plan
     let mut b = Builder::new(Graph::new("small"), &registry);
     let [q, x] = [("q", 8192), ("x", 4096)]
         .map(|(name, n)| b.input(name, InputKind::Data, Type::new(dtype, &[n, 128])));
-    let product = b.contract(q, x, Contract::new(vec![], vec![(1, 1)]).with_precision(precision));
+    let product = b.matmul(q, x, MatmulSpec::new(vec![], vec![(1, 1)]).with_precision(precision));
     let scores = b.cast(product, DType::F32);
     let best = match is_whole {
         true => b.reduce(Monoid::ArgMax, scores, &[1]),
@@ -291,7 +291,7 @@ fn streams_have_workspaces_of_their_own() {
         let x = b.input("x", InputKind::Data, ty(&[256, 512]));
         let outputs = ["a", "b"].map(|name| {
             let w = b.input(&format!("w{name}"), InputKind::Param, ty(&[512, 256]));
-            let y = b.matmul(x, w);
+            let y = b.mm(x, w);
             let y = b.unary(Unary::Tanh, y);
             (name, b.sum(y, &[0, 1]))
         });

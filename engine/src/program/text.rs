@@ -6,7 +6,7 @@
 //! ```
 
 use super::library::Multiplier;
-use super::{Action, Chosen, Collective, KernelStep, MatmulStep, Place, Program, Programs, Step};
+use super::{Action, Choice, Collective, KernelStep, MatmulStep, Place, Program, Programs, Step};
 use crate::device_model::DeviceModel;
 use crate::plan::Plan;
 use std::fmt::{self, Write};
@@ -45,7 +45,7 @@ impl Programs {
 }
 
 /// `variant library (of library | own kernel)`, or all of them where none was timed.
-impl fmt::Display for Chosen {
+impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<String> = self.variants.iter().map(ToString::to_string).collect();
         match self.is_tuned {

@@ -77,7 +77,7 @@ impl fmt::Display for Variant {
 
 /// A variant, and those that it was chosen from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct Choice {
     /// The chosen one.
     pub variant: Variant,
     /// All of them, the most likely one first.

@@ -2,7 +2,7 @@
 
 use super::Rewriter;
 use crate::ir::{
-    Binary, Combine, Contract, DType, Dim, InputKind, Literal, Monoid, NodeOp, Requirement, Scalar, Type,
+    Binary, Combine, DType, Dim, InputKind, Literal, MatmulSpec, Monoid, NodeOp, Requirement, Scalar, Type,
     Unary, Value, View,
 };
 use std::collections::HashMap;
@@ -128,15 +128,15 @@ pub fn index_in_type(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], _: &Type) 
 const MOST_PATHS: usize = 4096;
 
 /// `gather(f(a, b), i)` becomes `f(gather(a, i), gather(b, i))`, unless that computes more elements or the formula has too
-/// many paths. A contraction's consumers are left alone: they belong into its epilogue, whose result is stored. Widening
-/// casts do not, and neither does what also reads values of rows that are made from the contraction, as `z - max(z)` does.
+/// many paths. A matmul's consumers are left alone: they belong into its epilogue, whose result is stored. Widening
+/// casts do not, and neither does what also reads values of rows that are made from the matmul, as `z - max(z)` does.
 pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
     let NodeOp::Gather { .. } = op else { return None };
     let NodeOp::Scalar(scalar) = r.op(inputs[0]).clone() else { return None };
     let operands = r.operands(inputs[0]).to_vec();
     let widens = |&operand: &Value| matches!(scalar, Scalar::Cast(to) if r.ty(operand).dtype.widens_to(to));
     let is_end = |operand: &Value| {
-        matches!(r.op(*operand), NodeOp::Contract(_))
+        matches!(r.op(*operand), NodeOp::Matmul(_))
             && !widens(operand)
             && !operands.iter().any(|other| other != operand && is_made_from(r, *other, *operand))
     };
@@ -157,15 +157,15 @@ pub fn gather_through_scalar(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty
     Some(r.make(NodeOp::Scalar(scalar), gathered, ty.clone()))
 }
 
-/// The most nodes between a contraction and a value of its rows.
+/// The most nodes between a matmul and a value of its rows.
 const MOST_BETWEEN: usize = 16;
 
-/// Whether a value is made from a contraction by a few scalars, views and reductions.
-fn is_made_from(r: &Rewriter, value: Value, contraction: Value) -> bool {
+/// Whether a value is made from a matmul by a few scalars, views and reductions.
+fn is_made_from(r: &Rewriter, value: Value, matmul: Value) -> bool {
     let mut open = vec![value];
     for at in 0..MOST_BETWEEN {
         let Some(&next) = open.get(at) else { return false };
-        if next == contraction {
+        if next == matmul {
             return true;
         }
         if matches!(r.op(next), NodeOp::Scalar(_) | NodeOp::View(_) | NodeOp::Reduce { .. }) {
@@ -309,9 +309,9 @@ fn balanced_divisor(n: usize) -> Option<usize> {
 }
 
 /// Several axes of one role are joined into one. The axis along memory stays last, so that an operand that must be copied is
-/// copied row by row, and equal operands of several contractions have one copy.
-pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
-    let NodeOp::Contract(spec) = op else { return None };
+/// copied row by row, and equal operands of several matmuls have one copy.
+pub fn matmul_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Matmul(spec) = op else { return None };
     let (lhs_free, rhs_free) = (spec.lhs_free(r.ty(inputs[0]).rank()), spec.rhs_free(r.ty(inputs[1]).rank()));
     let roles = [spec.batch.len(), spec.contracted.len(), lhs_free.len(), rhs_free.len()];
     if roles.iter().all(|&n| n <= 1) {
@@ -324,9 +324,9 @@ pub fn contract_canonical(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &
     let first = !spec.batch.is_empty() as usize;
     let batch = if first == 1 { vec![(0, 0)] } else { vec![] };
     let canonical =
-        Contract::new(batch, vec![(first + at_left, first + at_right)]).with_precision(spec.precision);
+        MatmulSpec::new(batch, vec![(first + at_left, first + at_right)]).with_precision(spec.precision);
     let shape = canonical.shape(r.ty(lhs), r.ty(rhs));
-    let product = r.make(NodeOp::Contract(canonical), vec![lhs, rhs], Type { dtype: ty.dtype, shape });
+    let product = r.make(NodeOp::Matmul(canonical), vec![lhs, rhs], Type { dtype: ty.dtype, shape });
     Some(r.make(NodeOp::View(View::Reshape), vec![product], ty.clone()))
 }
 

@@ -125,7 +125,7 @@ fn scalar_rules() -> Vec<Rule> {
     ]
 }
 
-/// Rules on reductions, views, indexing and contractions.
+/// Rules on reductions, views, indexing and matmuls.
 #[rustfmt::skip]
 fn structure_rules() -> Vec<Rule> {
     use Class::*;
@@ -169,8 +169,8 @@ fn structure_rules() -> Vec<Rule> {
             (".sum(t, axes=[0, 2])", ".sum(.permute(t, perm=[1, 0, 2]), axes=[1, 2])")),
         native("split-long-reduction", Real, structure::split_long_reduction,
             (".sum(l, axes=[0])", ".sum(.sum(.reshape(l), axes=[1]), axes=[0])")),
-        needed("contract-canonical", structure::contract_canonical,
-            (".contract(t, t, batch=[], contracted=[[0, 0], [1, 1]])",
-             ".contract(.reshape(t), .reshape(t), batch=[], contracted=[[0, 0]])")),
+        needed("matmul-canonical", structure::matmul_canonical,
+            (".matmul(t, t, batch=[], contracted=[[0, 0], [1, 1]])",
+             ".matmul(.reshape(t), .reshape(t), batch=[], contracted=[[0, 0]])")),
     ]
 }

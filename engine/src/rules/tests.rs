@@ -4,7 +4,7 @@
 use super::*;
 use crate::fusion::fuse;
 use crate::ir::{
-    Binary, Builder, Combine, Contract, DType, InputKind, Literal, Monoid, Scalar, Unary, parse,
+    Binary, Builder, Combine, DType, InputKind, Literal, MatmulSpec, Monoid, Scalar, Unary, parse,
 };
 use crate::op::Registry;
 use crate::oracle::{Oracle, OracleTensor};
@@ -133,11 +133,11 @@ impl Reader<'_, '_> {
                 let (axis, batch) = (self.list("axis")[0], self.list("batch")[0]);
                 self.b.scatter(base, idx, updates, axis, batch, Combine::Add)
             }
-            "contract" => {
+            "matmul" => {
                 let (lhs, rhs) = (self.term(), self.term());
                 let _ = self.list("batch");
                 let contracted = self.list("contracted").chunks(2).map(|pair| (pair[0], pair[1])).collect();
-                self.b.contract(lhs, rhs, Contract::new(vec![], contracted))
+                self.b.matmul(lhs, rhs, MatmulSpec::new(vec![], contracted))
             }
             _ => self.reduce_or_scalar(name),
         }
@@ -316,7 +316,7 @@ fn stable_forms_survive_large_exponents() {
 #[test]
 fn rules_that_later_passes_rely_on_cannot_be_switched_off() {
     let names: Vec<&str> = rules().iter().filter(|rule| rule.is_needed).map(|rule| rule.name).collect();
-    assert_eq!(names, ["reduce-adjacent", "contract-canonical"]);
+    assert_eq!(names, ["reduce-adjacent", "matmul-canonical"]);
     for rule in rules().into_iter().filter(|rule| rule.is_needed) {
         let off = Settings { fuel: 0, without: vec![rule.name.into()], numerics: Numerics::Strict };
         let graph = read(rule.example.0);

@@ -258,7 +258,7 @@ fn sign_of(node: &Node) -> Option<Unary> {
     let computes = match &node.op {
         NodeOp::Scalar(scalar) => !matches!(scalar, Scalar::Cast(_)),
         NodeOp::Call(_) | NodeOp::Reduce { .. } | NodeOp::Scan { .. } => true,
-        NodeOp::Gather { .. } | NodeOp::Scatter { .. } | NodeOp::Contract(_) => true,
+        NodeOp::Gather { .. } | NodeOp::Scatter { .. } | NodeOp::Matmul(_) => true,
         _ => false,
     };
     let dtype = node.outputs[0].ty.dtype;

@@ -85,7 +85,7 @@ fn written(
         NodeOp::Scatter { axis, batch, combine } => {
             tensor::scatter(writer, (value, node), (*axis, *batch), *combine);
         }
-        NodeOp::Contract(contract) => tensor::contract(writer, (value, node), contract),
+        NodeOp::Matmul(spec) => tensor::matmul(writer, (value, node), spec),
         NodeOp::Call(Call { op, attrs }) => match op.name() {
             "topk_rows" if !attrs.bool("pad") => {
                 tensor::top(writer, (id, node), attrs.int("k"), attrs.bool("largest"));

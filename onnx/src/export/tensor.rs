@@ -1,7 +1,7 @@
 //! Primitives that move elements, combine them along axes, or multiply matrices.
 
 use engine_core::diag::Diagnostic;
-use engine_core::ir::{Combine, Contract, DType, Monoid, Node, Value, View};
+use engine_core::ir::{Combine, DType, MatmulSpec, Monoid, Node, Value, View};
 
 use super::writer::{Writer, int, ints, number, text};
 use crate::fault::unsupported;
@@ -206,12 +206,12 @@ pub(super) fn scatter(
 }
 
 /// A general dot product, as one of matrices.
-pub(super) fn contract(writer: &mut Writer, (value, node): (Value, &Node), contract: &Contract) {
+pub(super) fn matmul(writer: &mut Writer, (value, node): (Value, &Node), spec: &MatmulSpec) {
     let [left, right] = [node.inputs[0], node.inputs[1]];
     let (a_shape, b_shape) = (extents(writer, left), extents(writer, right));
-    let batch: (Vec<usize>, Vec<usize>) = contract.batch.iter().copied().unzip();
-    let contracted: (Vec<usize>, Vec<usize>) = contract.contracted.iter().copied().unzip();
-    let (a_free, b_free) = (contract.lhs_free(a_shape.len()), contract.rhs_free(b_shape.len()));
+    let batch: (Vec<usize>, Vec<usize>) = spec.batch.iter().copied().unzip();
+    let contracted: (Vec<usize>, Vec<usize>) = spec.contracted.iter().copied().unzip();
+    let (a_free, b_free) = (spec.lhs_free(a_shape.len()), spec.rhs_free(b_shape.len()));
     let size =
         |shape: &[i64], axes: &[usize]| product(&axes.iter().map(|&axis| shape[axis]).collect::<Vec<_>>());
     let batches: Vec<i64> = batch.0.iter().map(|&axis| a_shape[axis]).collect();

@@ -3,7 +3,7 @@
 use crate::heads::{Heads, result_types};
 use crate::layout::{Layout, Slopes, like_operands, operands};
 use crate::scores::{Hiding, expect_mask, scale, scale_attr};
-use engine_core::ir::{Attrs, Builder, Contract, Dim, Type, Value};
+use engine_core::ir::{Attrs, Builder, Dim, MatmulSpec, Type, Value};
 use engine_core::op::{AttrSpec, Grad, GradCall, OpForm};
 
 /// `softmax(q·kᵀ·scale + mask)·v` and the logarithm of each softmax's sum. The operands are q [.., H, T, D],
@@ -58,18 +58,18 @@ fn score_type(q: &Type, k: &Type) -> Type {
 }
 
 /// `[g, r, d] · [g, s, d] -> [g, r, s]`
-fn rows_by_rows() -> Contract {
-    Contract::new(vec![(0, 0)], vec![(2, 2)])
+fn rows_by_rows() -> MatmulSpec {
+    MatmulSpec::new(vec![(0, 0)], vec![(2, 2)])
 }
 
 /// `[g, r, s] · [g, s, w] -> [g, r, w]`
-fn rows_by_keys() -> Contract {
-    Contract::new(vec![(0, 0)], vec![(2, 1)])
+fn rows_by_keys() -> MatmulSpec {
+    MatmulSpec::new(vec![(0, 0)], vec![(2, 1)])
 }
 
 /// `[g, r, s] · [g, r, d] -> [g, s, d]`
-fn keys_by_rows() -> Contract {
-    Contract::new(vec![(0, 0)], vec![(1, 1)])
+fn keys_by_rows() -> MatmulSpec {
+    MatmulSpec::new(vec![(0, 0)], vec![(1, 1)])
 }
 
 fn layout(b: &mut Builder, inputs: &[Value], attrs: &Attrs) -> Layout {
@@ -157,11 +157,11 @@ fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let (heads, dtype) = (&layout.heads, b.dtype(layout.q));
     let Slopes { dy, p, ds } = layout.slopes(b, call);
     let p = b.cast(p, dtype);
-    let dv = b.contract(p, dy, keys_by_rows());
+    let dv = b.matmul(p, dy, keys_by_rows());
     let scaled = b.map(&[ds], |x| x[0] * layout.scale);
     let scaled = b.cast(scaled, dtype);
-    let dq = b.contract(scaled, layout.k, rows_by_keys());
-    let dk = b.contract(scaled, layout.q, keys_by_rows());
+    let dq = b.matmul(scaled, layout.k, rows_by_keys());
+    let dk = b.matmul(scaled, layout.q, keys_by_rows());
     let mut grads = like_operands(b, call, [dq, dk, dv]);
     if let Some(&mask) = call.inputs.get(3) {
         grads.push(b.dtype(mask).is_float().then(|| {

@@ -3,7 +3,7 @@
 use crate::heads::{Heads, result_types};
 use crate::layout::{Layout, Slopes, like_operands, operands};
 use crate::scores::{Hiding, scale, scale_attr};
-use engine_core::ir::{Attrs, Builder, Combine, Contract, DType, E, Literal, Monoid, NodeOp, Type, Value};
+use engine_core::ir::{Attrs, Builder, Combine, DType, E, Literal, MatmulSpec, Monoid, NodeOp, Type, Value};
 use engine_core::op::{AttrSpec, Grad, GradCall, InputSpec, OpForm, TypeIssue};
 
 /// Attention of each query to its own selection of keys: `softmax(q·k[idx]ᵀ·scale)·v[idx]` for q [.., H, T, D], k [..,
@@ -68,13 +68,13 @@ fn expect_selection(q: &Type, idx: &Type) -> Result<(), TypeIssue> {
 }
 
 /// `[g, r, d] · [g, r, s, d] -> [g, r, s]`
-fn query_by_keys() -> Contract {
-    Contract::new(vec![(0, 0), (1, 1)], vec![(2, 3)])
+fn query_by_keys() -> MatmulSpec {
+    MatmulSpec::new(vec![(0, 0), (1, 1)], vec![(2, 3)])
 }
 
 /// `[g, r, s] · [g, r, s, w] -> [g, r, w]`
-fn weights_by_values() -> Contract {
-    Contract::new(vec![(0, 0), (1, 1)], vec![(2, 2)])
+fn weights_by_values() -> MatmulSpec {
+    MatmulSpec::new(vec![(0, 0), (1, 1)], vec![(2, 2)])
 }
 
 /// Keys and values in the selection of each query.
@@ -146,7 +146,7 @@ fn gradient(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
     let Slopes { dy, p, ds } = layout.slopes(b, call);
     let ds = b.map(&[ds], |x| x[0] * layout.scale);
     let (p, ds) = (b.cast(p, dtype), b.cast(ds, dtype));
-    let dq = b.contract(ds, layout.k, weights_by_values());
+    let dq = b.matmul(ds, layout.k, weights_by_values());
     let dk = outer(b, ds, layout.q);
     let dk = selection.added_up(b, dk, heads.depth);
     let dv = outer(b, p, dy);

@@ -2,7 +2,7 @@
 
 use crate::heads::Heads;
 use crate::scores::{Hiding, hidden, score_grads, weights, weights_again};
-use engine_core::ir::{Builder, Contract, Value};
+use engine_core::ir::{Builder, MatmulSpec, Value};
 use engine_core::op::{GradCall, InputSpec};
 
 /// `q`, `k` and `v`.
@@ -29,9 +29,9 @@ pub struct Layout {
     /// Factor of the scores.
     pub scale: f64,
     /// Rows with keys or values: `[groups, rows, n]`.
-    pub by_row: Contract,
+    pub by_row: MatmulSpec,
     /// Weights with keys or values: `[groups, rows, columns]`.
-    pub by_weight: Contract,
+    pub by_weight: MatmulSpec,
 }
 
 /// Intermediate gradients, by row and key.
@@ -50,7 +50,7 @@ impl Layout {
         let scores = self.scores(b);
         let (p, lse) = weights(b, scores);
         let p = b.cast(p, b.dtype(self.v));
-        let y = b.contract(p, self.v, self.by_weight.clone());
+        let y = b.matmul(p, self.v, self.by_weight.clone());
         let y = self.heads.like_queries(b, y, &[self.heads.width]);
         vec![y, self.heads.like_queries(b, lse, &[])]
     }
@@ -68,12 +68,12 @@ impl Layout {
         let dlse = call.grads[1].map(|dlse| b.reshape(dlse, &flat));
         let scores = self.scores(b);
         let p = weights_again(b, scores, lse);
-        let dp = b.contract_wide(dy, self.v, self.by_row.clone());
+        let dp = b.matmul_wide(dy, self.v, self.by_row.clone());
         Slopes { dy, p, ds: score_grads(b, p, dp, [dy, y], dlse) }
     }
 
     fn scores(&self, b: &mut Builder) -> Value {
-        let products = b.contract_wide(self.q, self.k, self.by_row.clone());
+        let products = b.matmul_wide(self.q, self.k, self.by_row.clone());
         hidden(b, products, &self.heads, self.scale, self.hiding)
     }
 }

@@ -1,7 +1,7 @@
 //! Batches of matrices: their types, and expressions of them.
 
 use engine_core::ir::{
-    Attrs, Binary, Builder, Contract, DType, Dim, E, Literal, Monoid, Scalar, Type, Unary, Value,
+    Attrs, Binary, Builder, DType, Dim, E, Literal, MatmulSpec, Monoid, Scalar, Type, Unary, Value,
 };
 use engine_core::op::{TypeIssue, checked};
 
@@ -103,14 +103,14 @@ pub fn transposed(b: &mut Builder, x: Value) -> Value {
 pub fn product(b: &mut Builder, x: Value, y: Value) -> Value {
     let lead = b.ty(x).rank() - 2;
     let batch = (0..lead).map(|axis| (axis, axis)).collect();
-    b.contract(x, y, Contract::new(batch, vec![(lead + 1, lead)]))
+    b.matmul(x, y, MatmulSpec::new(batch, vec![(lead + 1, lead)]))
 }
 
 /// `x · yᵀ`, matrix by matrix.
 pub fn product_by_rows(b: &mut Builder, x: Value, y: Value) -> Value {
     let lead = b.ty(x).rank() - 2;
     let batch = (0..lead).map(|axis| (axis, axis)).collect();
-    b.contract(x, y, Contract::new(batch, vec![(lead + 1, lead + 1)]))
+    b.matmul(x, y, MatmulSpec::new(batch, vec![(lead + 1, lead + 1)]))
 }
 
 /// Whether row and column of each element compare so, such as `Ge` for the lower triangle.

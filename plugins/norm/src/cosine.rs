@@ -1,7 +1,7 @@
 //! Cosine similarity.
 
 use crate::length::{eps, lengths};
-use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
+use engine_core::ir::{Builder, DType, Dim, MatmulSpec, Type, Value, broadcast_shapes};
 use engine_core::op::{Lowering, OpForm, TypeIssue};
 
 /// `Σ a·b / ((‖a‖ + ε)(‖b‖ + ε))` along the last axis, computed in f32 or wider. The similarity of a row of zeros is 0.
@@ -124,15 +124,15 @@ fn matrix_type(types: &[Type]) -> Result<Type, TypeIssue> {
     Ok(Type { dtype: a.dtype, shape: all_pairs(rank).shape(a, b) })
 }
 
-fn all_pairs(rank: usize) -> Contract {
-    Contract::new((0..rank - 2).map(|axis| (axis, axis)).collect(), vec![(rank - 1, rank - 1)])
+fn all_pairs(rank: usize) -> MatmulSpec {
+    MatmulSpec::new((0..rank - 2).map(|axis| (axis, axis)).collect(), vec![(rank - 1, rank - 1)])
 }
 
 fn of_all(b: &mut Builder, call: &Lowering) -> Value {
     let dtype = b.dtype(call.inputs[0]);
     let [x, y] = [call.inputs[0], call.inputs[1]].map(|side| b.widen(side));
     let rank = b.ty(x).rank();
-    let dot = b.contract(x, y, all_pairs(rank));
+    let dot = b.matmul(x, y, all_pairs(rank));
     let x_norm = lengths(b, x, rank - 1);
     let y_norm = match call.inputs.get(2) {
         Some(&norms) => {

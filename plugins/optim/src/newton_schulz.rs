@@ -1,6 +1,6 @@
 //! Approximate orthogonalisation by matmuls alone.
 
-use engine_core::ir::{Attrs, Builder, Contract, DType, Unary, Value};
+use engine_core::ir::{Attrs, Builder, DType, MatmulSpec, Unary, Value};
 use engine_core::op::{AttrSpec, OpForm, TypeIssue};
 
 /// Coefficients of the quintic that pulls singular values towards 1, from below and above (Jordan et al. 2024).
@@ -79,9 +79,9 @@ pub fn orthogonalised(b: &mut Builder, given: Value, attrs: &Attrs) -> Value {
 
 fn step(b: &mut Builder, x: Value) -> Value {
     let [linear, cubic, quintic] = QUINTIC;
-    let gram = b.contract(x, x, Contract::new(vec![], vec![(1, 1)]));
-    let square = b.matmul(gram, gram);
+    let gram = b.matmul(x, x, MatmulSpec::new(vec![], vec![(1, 1)]));
+    let square = b.mm(gram, gram);
     let factor = b.map(&[gram, square], |v| v[0] * cubic + v[1] * quintic);
-    let bent = b.matmul(factor, x);
+    let bent = b.mm(factor, x);
     b.map(&[x, bent], |v| v[0] * linear + v[1])
 }

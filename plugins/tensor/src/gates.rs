@@ -1,6 +1,6 @@
 //! The shared parts of recurrent cells: operands, their types, and the sums of the gates.
 
-use engine_core::ir::{Attrs, Builder, Contract, DType, Dim, Type, Value};
+use engine_core::ir::{Attrs, Builder, DType, Dim, MatmulSpec, Type, Value};
 use engine_core::op::{InputSpec, TypeIssue, checked};
 
 /// Weights of `n` gates, side by side along the last axis, and their biases.
@@ -45,7 +45,7 @@ pub fn expect_cell(op: &str, n_gates: usize, n_states: usize, types: &[Type]) ->
 /// `x·w + bias`, in f32 or wider, gate by gate.
 pub fn sums<const N: usize>(b: &mut Builder, x: Value, w: Value, bias: Option<&Value>) -> [Value; N] {
     let contracted = vec![(b.ty(x).rank() - 1, 0)];
-    let mut sums = b.contract_wide(x, w, Contract::new(vec![], contracted));
+    let mut sums = b.matmul_wide(x, w, MatmulSpec::new(vec![], contracted));
     if let Some(&bias) = bias {
         let bias = b.widen(bias);
         sums = b.map(&[sums, bias], |v| v[0] + v[1]);

@@ -1,7 +1,7 @@
 //! `gemm` and `addmm`.
 
 use crate::matmul::{expect_matrix, product_type};
-use engine_core::ir::{Attrs, Builder, Contract, Type, Value, broadcast_shapes};
+use engine_core::ir::{Attrs, Builder, MatmulSpec, Type, Value, broadcast_shapes};
 use engine_core::op::{AttrSpec, OpForm, TypeIssue};
 
 /// `alpha · op(a) · op(b) + beta · c`, where op transposes on request and c broadcasts, such as a bias row. If the
@@ -26,8 +26,8 @@ pub fn gemm() -> OpForm {
         .expand(|b, call| {
             let lhs_axis = if call.attrs.bool("trans_a") { 0 } else { 1 };
             let rhs_axis = if call.attrs.bool("trans_b") { 1 } else { 0 };
-            let contract = Contract::new(vec![], vec![(lhs_axis, rhs_axis)]);
-            let y = b.contract(call.inputs[0], call.inputs[1], contract);
+            let spec = MatmulSpec::new(vec![], vec![(lhs_axis, rhs_axis)]);
+            let y = b.matmul(call.inputs[0], call.inputs[1], spec);
             vec![scaled_sum(b, y, call.inputs.get(2).copied(), call.attrs)]
         })
         .example(
@@ -61,7 +61,7 @@ pub fn addmm() -> OpForm {
             Ok(vec![y])
         })
         .expand(|b, call| {
-            let y = b.matmul(call.inputs[1], call.inputs[2]);
+            let y = b.mm(call.inputs[1], call.inputs[2]);
             vec![scaled_sum(b, y, Some(call.inputs[0]), call.attrs)]
         })
         .example(

@@ -2,7 +2,7 @@
 
 use crate::gemm::expect_addend;
 use crate::matmul::{expect_matrix, product_type};
-use engine_core::ir::{Attrs, Builder, Contract, Value};
+use engine_core::ir::{Attrs, Builder, MatmulSpec, Value};
 use engine_core::op::{AttrSpec, Lowering, OpForm, checked};
 
 /// `act(x · w + bias)` for `x […, in]`, `w [in, out]` (or `[out, in]` if transposed) and `bias [out]`. The activation is the
@@ -44,8 +44,8 @@ pub fn linear() -> OpForm {
 fn affine(b: &mut Builder, call: &Lowering) -> Value {
     let inner = b.ty(call.inputs[0]).rank() - 1;
     let w_axis = if call.attrs.bool("trans_w") { 1 } else { 0 };
-    let contract = Contract::new(vec![], vec![(inner, w_axis)]);
-    let y = b.contract(call.inputs[0], call.inputs[1], contract);
+    let spec = MatmulSpec::new(vec![], vec![(inner, w_axis)]);
+    let y = b.matmul(call.inputs[0], call.inputs[1], spec);
     match call.inputs.get(2) {
         Some(&bias) => b.map(&[y, bias], |v| v[0] + v[1]),
         None => y,

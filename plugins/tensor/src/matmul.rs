@@ -1,6 +1,6 @@
 //! Matmuls.
 
-use engine_core::ir::{Builder, Contract, DType, Dim, Type, Value, broadcast_shapes};
+use engine_core::ir::{Builder, DType, Dim, MatmulSpec, Type, Value, broadcast_shapes};
 use engine_core::op::{AttrSpec, OpForm, TypeIssue, checked};
 
 /// The matmul `[…, m, k] · […, k, n] -> […, m, n]`, with numpy's rules: leading axes broadcast, a vector is a row on
@@ -18,10 +18,10 @@ pub fn matmul() -> OpForm {
             Ok(vec![ty.with_dtype(dtype)])
         })
         .expand(|b, call| {
-            let (lhs, rhs, contract) = factors(b, call.inputs[0], call.inputs[1]);
+            let (lhs, rhs, spec) = factors(b, call.inputs[0], call.inputs[1]);
             vec![match call.attrs.bool("wide") {
-                true => b.contract_wide(lhs, rhs, contract),
-                false => b.contract(lhs, rhs, contract),
+                true => b.matmul_wide(lhs, rhs, spec),
+                false => b.matmul(lhs, rhs, spec),
             }]
         })
         .example(
@@ -55,7 +55,7 @@ pub fn mm() -> OpForm {
             expect_matrix("mm", 1, &types[1])?;
             Ok(vec![product_type(&types[0], &types[1])?])
         })
-        .expand(|b, call| vec![b.matmul(call.inputs[0], call.inputs[1])])
+        .expand(|b, call| vec![b.mm(call.inputs[0], call.inputs[1])])
         .example(
             "a row and a matrix",
             "mm(a, b)",
@@ -77,21 +77,21 @@ pub fn expect_matrix(op: &str, operand: usize, ty: &Type) -> Result<(), TypeIssu
 /// The type of a matmul.
 pub fn product_type(lhs: &Type, rhs: &Type) -> Result<Type, TypeIssue> {
     let (lhs, rhs) = aligned(lhs, rhs)?;
-    let contract = contract(lhs.rank(), rhs.rank());
-    Ok(Type { dtype: lhs.dtype, shape: contract.shape(&lhs, &rhs) })
+    let spec = spec_of(lhs.rank(), rhs.rank());
+    Ok(Type { dtype: lhs.dtype, shape: spec.shape(&lhs, &rhs) })
 }
 
 /// A matmul, for operands that [`product_type`] admits.
 pub fn product(b: &mut Builder, lhs: Value, rhs: Value) -> Value {
-    let (lhs, rhs, contract) = factors(b, lhs, rhs);
-    b.contract(lhs, rhs, contract)
+    let (lhs, rhs, spec) = factors(b, lhs, rhs);
+    b.matmul(lhs, rhs, spec)
 }
 
 /// The factors with their leading axes broadcast, and the pairs of their axes.
-fn factors(b: &mut Builder, lhs: Value, rhs: Value) -> (Value, Value, Contract) {
+fn factors(b: &mut Builder, lhs: Value, rhs: Value) -> (Value, Value, MatmulSpec) {
     let (l, r) = checked(aligned(b.ty(lhs), b.ty(rhs)));
-    let contract = contract(l.rank(), r.rank());
-    (b.broadcast_dims(lhs, &l.shape), b.broadcast_dims(rhs, &r.shape), contract)
+    let spec = spec_of(l.rank(), r.rank());
+    (b.broadcast_dims(lhs, &l.shape), b.broadcast_dims(rhs, &r.shape), spec)
 }
 
 /// Operand types with leading axes broadcast, if both sides have them.
@@ -122,9 +122,9 @@ fn aligned(lhs: &Type, rhs: &Type) -> Result<(Type, Type), TypeIssue> {
 }
 
 /// The batch axes and the contracted axes, for aligned operands.
-fn contract(lhs_rank: usize, rhs_rank: usize) -> Contract {
+fn spec_of(lhs_rank: usize, rhs_rank: usize) -> MatmulSpec {
     let n_batch = if lhs_rank < 2 || rhs_rank <= 2 { 0 } else { lhs_rank - 2 };
-    Contract::new(
+    MatmulSpec::new(
         (0..n_batch).map(|axis| (axis, axis)).collect(),
         vec![(lhs_rank - 1, rhs_rank.saturating_sub(2))],
     )

@@ -1,7 +1,7 @@
 //! Weighted sums of rows.
 
 use crate::matmul::{product, product_type};
-use engine_core::ir::{Builder, Contract, Type, Value};
+use engine_core::ir::{Builder, MatmulSpec, Type, Value};
 use engine_core::op::{OpForm, TypeIssue};
 
 /// `Σₙ w[…, n] · v[…, n, d]`; values without leading axes are shared by all rows of weights.
@@ -37,10 +37,10 @@ fn sum(b: &mut Builder, weights: Value, values: Value) -> Value {
     if b.ty(values).rank() == 2 {
         return product(b, weights, values);
     }
-    let contract = by_row(b.ty(weights).rank());
-    b.contract(weights, values, contract)
+    let spec = by_row(b.ty(weights).rank());
+    b.matmul(weights, values, spec)
 }
 
-fn by_row(rank: usize) -> Contract {
-    Contract::new((0..rank - 1).map(|axis| (axis, axis)).collect(), vec![(rank - 1, rank - 1)])
+fn by_row(rank: usize) -> MatmulSpec {
+    MatmulSpec::new((0..rank - 1).map(|axis| (axis, axis)).collect(), vec![(rank - 1, rank - 1)])
 }

@@ -1,7 +1,7 @@
 //! Pooling to a given extent.
 
 use crate::windows::{LEAD, per_axis, spatial};
-use engine_core::ir::{Attrs, Builder, Contract, DType, Dim, E, Monoid, Scalar, Type, Value};
+use engine_core::ir::{Attrs, Builder, DType, Dim, E, MatmulSpec, Monoid, Scalar, Type, Value};
 use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
 
 /// Means of windows that divide each spatial axis as evenly as its extent allows: of n elements and m windows, window j
@@ -120,7 +120,7 @@ fn mean(b: &mut Builder, x: Value, axis: usize, [n, m]: [usize; 2]) -> Value {
     let count = b.sum(is_inside, &[0]);
     let count = b.broadcast_like(count, is_inside);
     let shares = b.div(is_inside, count);
-    let y = b.contract(x, shares, Contract::new(vec![], vec![(axis, 0)]));
+    let y = b.matmul(x, shares, MatmulSpec::new(vec![], vec![(axis, 0)]));
     let rank = extents.len();
     let order: Vec<usize> = (0..rank)
         .map(|a| match a {

@@ -1,7 +1,7 @@
 //! Convolution.
 
 use crate::windows::{LEAD, Windows, places, settings, shifted, spread, unfolded, windows};
-use engine_core::ir::{Attrs, Builder, Contract, Dim, Type, Value};
+use engine_core::ir::{Attrs, Builder, Dim, MatmulSpec, Type, Value};
 use engine_core::op::{AttrSpec, Grad, OpForm, TypeIssue, checked};
 
 /// Cross-correlation, as networks call a convolution: `y[n, o, p] = Σ x[n, c, p·stride + r·dilation - padding]·w[o, c, r]`
@@ -161,7 +161,7 @@ pub fn convolved(b: &mut Builder, x: Value, w: Value, windows: &[Windows], group
     let w = for_items(b, w, groups, n);
     let of_windows = places(3, windows.len());
     let contracted = [(3, 2)].into_iter().chain((4..).zip(of_windows)).collect();
-    let y = b.contract(w, x, Contract::new(BATCH.to_vec(), contracted));
+    let y = b.matmul(w, x, MatmulSpec::new(BATCH.to_vec(), contracted));
     let extents: Vec<usize> = [n, out].into_iter().chain(windows.iter().map(Windows::count)).collect();
     b.reshape(y, &extents)
 }
@@ -182,7 +182,7 @@ pub fn spread_back(b: &mut Builder, g: Value, w: Value, windows: &[Windows], gro
     let g = reversed(b, g, &of_windows);
     let w = for_items(b, w, groups, n);
     let contracted = [(2, 2)].into_iter().chain((4..).zip(of_windows)).collect();
-    let x = b.contract(w, g, Contract::new(BATCH.to_vec(), contracted));
+    let x = b.matmul(w, g, MatmulSpec::new(BATCH.to_vec(), contracted));
     let extents = [n, channels].into_iter().chain(windows.iter().map(|windows| windows.extent));
     b.reshape(x, &extents.collect::<Vec<_>>())
 }
@@ -203,7 +203,7 @@ pub fn of_weights(b: &mut Builder, x: Value, g: Value, windows: &[Windows], grou
     let x = unfolded(b, x, windows, 0.0);
     let counts = (0..windows.len()).map(|i| (3 + i, 3 + 2 * i));
     let contracted = [(0, 0)].into_iter().chain(counts).collect();
-    let w = b.contract(g, x, Contract::new(vec![(1, 1)], contracted));
+    let w = b.matmul(g, x, MatmulSpec::new(vec![(1, 1)], contracted));
     let mut extents = b.extents(w);
     extents.splice(..2, [extents[0] * extents[1]]);
     b.reshape(w, &extents)

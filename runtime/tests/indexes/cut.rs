@@ -48,7 +48,7 @@ fn graph(text: &str, registry: &Registry) -> Graph {
     };
     let mut n_cut = 0;
     let lines = lowered.lines().map(|line| {
-        let Some((head, rest)) = line.split_once(".contract(").filter(|_| line.contains("precision=tf32"))
+        let Some((head, rest)) = line.split_once(".matmul(").filter(|_| line.contains("precision=tf32"))
         else {
             return format!("{line}\n");
         };
@@ -58,7 +58,7 @@ fn graph(text: &str, registry: &Registry) -> Graph {
         let cuts =
             [lhs, rhs].map(|name| format!("  {name}_cut{n_cut}: {} = cut_to_tf32({name})\n", ty(name)));
         format!(
-            "{}{head}.contract({lhs}_cut{n_cut}, {rhs}_cut{n_cut}, {}\n",
+            "{}{head}.matmul({lhs}_cut{n_cut}, {rhs}_cut{n_cut}, {}\n",
             cuts.concat(),
             parts.next().unwrap()
         )

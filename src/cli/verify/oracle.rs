@@ -195,7 +195,7 @@ impl<'r> Spread<'r> {
 /// The tolerance for matmuls in TF32, whose factors have ten bits; zero if there are none.
 fn product_tolerance(part: &Graph, plan: &Plan, device: &dyn Device) -> f64 {
     let is_fast = |node: &Node| match &node.op {
-        NodeOp::Contract(spec) => spec.precision.unwrap_or(plan.matmul) == numerics::Precision::Tf32,
+        NodeOp::Matmul(spec) => spec.precision.unwrap_or(plan.matmul) == numerics::Precision::Tf32,
         _ => false,
     };
     let has_fast = device.info().kind == DeviceKind::Cuda && part.nodes.iter().any(is_fast);

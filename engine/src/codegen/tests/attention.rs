@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::compile::{Options, compile};
-use crate::ir::{Builder, Contract, Graph, InputKind};
+use crate::ir::{Builder, Graph, InputKind, MatmulSpec};
 use crate::op::Registry;
 
 const QUERIES: usize = 6;
@@ -36,14 +36,14 @@ pub fn selected_by(
     let selected = input("selected", indices, &[QUERIES, n_selected]);
     let keys = b.gather(keys, selected, 0, 0);
     let values = b.gather(values, selected, 0, 0);
-    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
-    let scores = b.contract(query, keys, by(2, 2));
+    let by = |l, r| MatmulSpec::new(vec![(0, 0)], vec![(l, r)]);
+    let scores = b.matmul(query, keys, by(2, 2));
     let shifted = shifted(&mut b, scores);
     let weights = b.unary(Unary::Exp, shifted);
     let total = b.sum(weights, &[2]);
     let total = b.unreduce(total, &[2], weights);
     let weights = b.div(weights, total);
-    let result = b.contract(weights, values, by(2, 1));
+    let result = b.matmul(weights, values, by(2, 1));
     b.graph.outputs = vec![("result".into(), result)];
     let plan = compile(&b.graph.pruned(), &registry, &Options::default()).plan;
     let [kernel] = &plan.kernels[..] else { panic!("{} kernels", plan.kernels.len()) };

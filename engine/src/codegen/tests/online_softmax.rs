@@ -3,7 +3,7 @@
 use super::*;
 use crate::compile::{Options, compile};
 use crate::fusion::AttentionBody;
-use crate::ir::{Contract, E, NodeOp};
+use crate::ir::{E, MatmulSpec, NodeOp};
 use expect_test::expect;
 
 const QUERIES: usize = 24;
@@ -20,11 +20,11 @@ fn attention_in(dtype: DType, rows: impl FnOnce(&mut Builder, Value) -> Value) -
     let mut input =
         |name: &str, extents: [usize; 3]| b.input(name, InputKind::Data, TensorType::new(dtype, &extents));
     let [q, k, v] = [input("q", [2, QUERIES, 8]), input("k", [2, KEYS, 8]), input("v", [2, KEYS, 4])];
-    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
-    let scores = b.contract_wide(q, k, by(2, 2));
+    let by = |l, r| MatmulSpec::new(vec![(0, 0)], vec![(l, r)]);
+    let scores = b.matmul_wide(q, k, by(2, 2));
     let weights = rows(&mut b, scores);
     let weights = b.cast(weights, dtype);
-    let y = b.contract(weights, v, by(2, 1));
+    let y = b.matmul(weights, v, by(2, 1));
     b.graph.outputs.push(("y".into(), y));
     let plan = compile(&b.graph.pruned(), &registry, &Options::default()).plan;
     let [kernel] = &plan.kernels[..] else { panic!("{} kernels", plan.kernels.len()) };
@@ -260,15 +260,15 @@ fn queries_that_share_keys_start_again() {
         b.input(name, InputKind::Data, TensorType::new(DType::F32, &extents))
     };
     let [q, k] = [input("q", [2, 3 * 10, 8]), input("k", [2, 10, 8])];
-    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
-    let scores = b.contract(q, k, by(2, 2));
+    let by = |l, r| MatmulSpec::new(vec![(0, 0)], vec![(l, r)]);
+    let scores = b.matmul(q, k, by(2, 2));
     let ty = TensorType::new(DType::I32, &[2, 3, 10, 10]);
     let [query, key] = [2, 3].map(|axis| b.push(NodeOp::Iota { axis }, vec![], ty.clone()));
     let seen = b.map(&[query, key], |v| v[1].le(v[0]));
     let seen = b.reshape(seen, &[2, 30, 10]);
     let scores = b.map(&[seen, scores], |v| E::select(v[0], v[1], f64::NEG_INFINITY));
     let weights = guarded(&mut b, scores);
-    let y = b.contract(weights, k, by(2, 1));
+    let y = b.matmul(weights, k, by(2, 1));
     b.graph.outputs.push(("y".into(), y));
     let plan = compile(&b.graph.pruned(), &registry, &Options::default()).plan;
     let KernelBody::Attention(body) = &plan.kernels[0].body else { panic!("{}", plan.kernels[0].kind()) };
@@ -288,14 +288,14 @@ fn the_points_of_a_gradient_see_the_keys_of_its_scores() {
         |name: &str, extents: &[usize]| b.input(name, InputKind::Data, TensorType::new(DType::F32, extents));
     let [q, k, v, dy] = ["q", "k", "v", "dy"].map(|name| input(name, &[2, 30, 8]));
     let lse = input("lse", &[2, 30]);
-    let by = |l, r| Contract::new(vec![(0, 0)], vec![(l, r)]);
-    let scores = b.contract(q, k, by(2, 2));
+    let by = |l, r| MatmulSpec::new(vec![(0, 0)], vec![(l, r)]);
+    let scores = b.matmul(q, k, by(2, 2));
     let scores = banded(&mut b, scores, 0, 5);
     let lse = b.unreduce(lse, &[2], scores);
     let p = b.map(&[scores, lse], |v| (v[0] - v[1]).exp());
-    let dp = b.contract(dy, v, by(2, 2));
+    let dp = b.matmul(dy, v, by(2, 2));
     let ds = b.map(&[p, dp], |v| v[0] * v[1] * 0.5);
-    let sums = [b.contract(ds, k, by(2, 1)), b.contract(ds, q, by(1, 1)), b.contract(p, dy, by(1, 1))];
+    let sums = [b.matmul(ds, k, by(2, 1)), b.matmul(ds, q, by(1, 1)), b.matmul(p, dy, by(1, 1))];
     for (name, sum) in ["dq", "dk", "dv"].iter().zip(sums) {
         b.graph.outputs.push(((*name).into(), sum));
     }

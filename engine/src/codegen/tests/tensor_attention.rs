@@ -5,7 +5,7 @@ use super::online_softmax::guarded;
 use super::products::{dtype_bytes, rounded};
 use super::*;
 use crate::compile::{Options, compile};
-use crate::ir::{Contract, E};
+use crate::ir::{E, MatmulSpec};
 
 /// Shapes and type of an attention: matrices, queries, keys, and columns of a query and of a value.
 #[derive(Clone, Copy)]
@@ -17,8 +17,8 @@ pub struct Attention {
 /// Positions of a score: matrix, query and key.
 pub type Place = [usize; 3];
 
-pub fn by(l: usize, r: usize) -> Contract {
-    Contract::new(vec![(0, 0)], vec![(l, r)])
+pub fn by(l: usize, r: usize) -> MatmulSpec {
+    MatmulSpec::new(vec![(0, 0)], vec![(l, r)])
 }
 
 pub fn input(b: &mut Builder, name: &str, dtype: DType, extents: &[usize]) -> Value {
@@ -47,11 +47,11 @@ pub fn attend(
     [q, k, v]: [Value; 3],
     scores: impl FnOnce(&mut Builder, Value) -> Value,
 ) -> Value {
-    let products = b.contract_wide(q, k, by(2, 2));
+    let products = b.matmul_wide(q, k, by(2, 2));
     let scores = scores(b, products);
     let weights = guarded(b, scores);
     let weights = b.cast(weights, b.dtype(v));
-    b.contract(weights, v, by(2, 1))
+    b.matmul(weights, v, by(2, 1))
 }
 
 /// The coordinates of queries and keys; queries count from 0 again after `period` rows.

@@ -48,7 +48,7 @@ impl Gradient {
             b.reshape(of_heads, &[batch, rows, columns])
         });
         let [lse, delta] = ["lse", "delta"].map(|name| input(b, name, DType::F32, &[batch, m]));
-        let products = b.contract_wide(q, keys, by(2, 2));
+        let products = b.matmul_wide(q, keys, by(2, 2));
         let scaled = b.scale(products, SCALE);
         let scores = match self.band {
             Some([after, before]) => banded_in(b, scaled, self.period, after, before),
@@ -56,13 +56,13 @@ impl Gradient {
         };
         let [lse, delta] = [lse, delta].map(|row| b.unreduce(row, &[2], scores));
         let p = b.map(&[scores, lse], |v| (v[0] - v[1]).exp());
-        let dp = b.contract_wide(dy, v, by(2, 2));
+        let dp = b.matmul_wide(dy, v, by(2, 2));
         let ds = b.map(&[p, dp, delta], |v| v[0] * (v[1] - v[2]));
         let ds = b.scale(ds, SCALE);
         let [p, ds] = [p, ds].map(|x| b.cast(x, dtype));
         let results = [("dq", ds, keys, by(2, 1)), ("dk", ds, q, by(1, 1)), ("dv", p, dy, by(1, 1))];
         for (name, left, right, spec) in results {
-            let result = b.contract(left, right, spec);
+            let result = b.matmul(left, right, spec);
             b.graph.outputs.push((name.into(), result));
         }
     }

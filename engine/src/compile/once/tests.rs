@@ -31,7 +31,7 @@ fn product(b: &mut Builder) -> (Value, Value) {
     let x = f32s(b, "x", InputKind::Data, &[4, 256]);
     let w = f32s(b, "w", InputKind::Param, &[256, 300]);
     let [x, half] = [x, w].map(|v| b.cast(v, DType::BF16));
-    (b.matmul(x, half), w)
+    (b.mm(x, half), w)
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn results_and_large_values_stay_in_the_step() {
         let x = f32s(b, "x", InputKind::Data, &[512, 512]);
         let w = f32s(b, "w", InputKind::Param, &[512, 1]);
         let v = f32s(b, "v", InputKind::Param, &[1, 512]);
-        let outer = b.matmul(w, v);
+        let outer = b.mm(w, v);
         let y = b.add(x, outer);
         output(b, "y", y);
     });

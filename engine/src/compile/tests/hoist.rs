@@ -23,11 +23,11 @@ const TEXT: &str = "
           input w: f32[8, 8]
           input b: f32[8]
           input k: f32[]
-          p: f32[4, 8] = .contract(x, w, contracted=[[1, 0]])
+          p: f32[4, 8] = .matmul(x, w, contracted=[[1, 0]])
           z: f32[4, 8] = map(p, b) |a, b| a + b
           v: bf16[8, 8] = map(w) |a| cast(a, dtype=bf16)
           d: bf16[4, 8] = map(c) |a| cast(a, dtype=bf16)
-          q: bf16[4, 8] = .contract(d, v, contracted=[[1, 0]])
+          q: bf16[4, 8] = .matmul(d, v, contracted=[[1, 0]])
           t: i32[4, 8] = .iota(axis=1)
           table: f32[4, 8] = map(t, k) |a, b| cast(a, dtype=f32) * b
           s: f32[4, 8] = map(q, z, table) |a, b, c| tanh(cast(a, dtype=f32) + b + c)
@@ -94,7 +94,7 @@ fn hoisting_changes_no_value() {
              input j: i32[]
              input x: f32[4, 8]
              input w: f32[8, 8]
-             o: f32[4, 8] = .contract(x, w, contracted=[[1, 0]])
+             o: f32[4, 8] = .matmul(x, w, contracted=[[1, 0]])
              f: f32[4, 8] = map(e, o) |a, b| a * 0.5 + b
              output f = f
            }
@@ -113,7 +113,7 @@ fn hoisting_changes_no_value() {
             |graph: &Graph| Oracle::new(&registry).run(graph, &inputs, 1, 0).unwrap().outputs["y"].to_f64();
         let compiled = compile(&graph, &registry, &Options::default());
         let has_product =
-            |graph: &Graph| graph.nodes.iter().any(|n| matches!(n.op, crate::ir::NodeOp::Contract(_)));
+            |graph: &Graph| graph.nodes.iter().any(|n| matches!(n.op, crate::ir::NodeOp::Matmul(_)));
         assert!(has_product(&compiled.simplified), "it is hoisted, also from both loops");
         let (found, wanted) = (run(&compiled.simplified), run(&graph));
         assert!(found.iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}\n{wanted:?}");

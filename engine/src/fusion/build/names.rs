@@ -17,7 +17,7 @@ pub fn op_name(op: &NodeOp) -> String {
         NodeOp::Scan { monoid, .. } => format!("scan_{}", monoid.name()),
         NodeOp::Gather { .. } => "gather".into(),
         NodeOp::Scatter { .. } => "scatter".into(),
-        NodeOp::Contract(_) => "gemm".into(),
+        NodeOp::Matmul(_) => "gemm".into(),
         NodeOp::Random { .. } => "random".into(),
         NodeOp::Loop { .. } => "loop".into(),
         NodeOp::Cond => "cond".into(),

@@ -27,12 +27,12 @@ impl FusionPass for Attentions {
                 input q: f32[2, 300, 16]
                 input k: f32[2, 300, 16]
                 input v: f32[2, 300, 16]
-                scores: f32[2, 300, 300] = .contract(q, k, batch=[[0, 0]], contracted=[[2, 2]])
+                scores: f32[2, 300, 300] = .matmul(q, k, batch=[[0, 0]], contracted=[[2, 2]])
                 e: f32[2, 300, 300] = .exp(scores)
                 sum: f32[2, 300] = .sum(e, axes=[2])
                 wide: f32[2, 300, 300] = .broadcast(sum, axes=[0, 1])
                 weights: f32[2, 300, 300] = .div(e, wide)
-                y: f32[2, 300, 16] = .contract(weights, v, batch=[[0, 0]], contracted=[[2, 1]])
+                y: f32[2, 300, 16] = .matmul(weights, v, batch=[[0, 0]], contracted=[[2, 1]])
                 output y = y
             }",
             with: "attention: q k v -> y",

@@ -31,15 +31,15 @@ impl FusionPass for AttentionGradients {
                 input v: f32[2, 300, 16]
                 input dy: f32[2, 300, 16]
                 input lse: f32[2, 300]
-                scores: f32[2, 300, 300] = .contract(q, k, batch=[[0, 0]], contracted=[[2, 2]])
+                scores: f32[2, 300, 300] = .matmul(q, k, batch=[[0, 0]], contracted=[[2, 2]])
                 wide: f32[2, 300, 300] = .broadcast(lse, axes=[0, 1])
                 shifted: f32[2, 300, 300] = .sub(scores, wide)
                 p: f32[2, 300, 300] = .exp(shifted)
-                dp: f32[2, 300, 300] = .contract(dy, v, batch=[[0, 0]], contracted=[[2, 2]])
+                dp: f32[2, 300, 300] = .matmul(dy, v, batch=[[0, 0]], contracted=[[2, 2]])
                 ds: f32[2, 300, 300] = .mul(p, dp)
-                dq: f32[2, 300, 16] = .contract(ds, k, batch=[[0, 0]], contracted=[[2, 1]])
-                dk: f32[2, 300, 16] = .contract(ds, q, batch=[[0, 0]], contracted=[[1, 1]])
-                dv: f32[2, 300, 16] = .contract(p, dy, batch=[[0, 0]], contracted=[[1, 1]])
+                dq: f32[2, 300, 16] = .matmul(ds, k, batch=[[0, 0]], contracted=[[2, 1]])
+                dk: f32[2, 300, 16] = .matmul(ds, q, batch=[[0, 0]], contracted=[[1, 1]])
+                dv: f32[2, 300, 16] = .matmul(p, dy, batch=[[0, 0]], contracted=[[1, 1]])
                 output dq = dq
                 output dk = dk
                 output dv = dv

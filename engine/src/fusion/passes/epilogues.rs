@@ -25,7 +25,7 @@ impl FusionPass for Epilogues {
                 input x: f32[512, 300]
                 input w: f32[300, 400]
                 input b: f32[400]
-                product: f32[512, 400] = .contract(x, w, contracted=[[1, 0]])
+                product: f32[512, 400] = .matmul(x, w, contracted=[[1, 0]])
                 wide: f32[512, 400] = .broadcast(b, axes=[1])
                 biased: f32[512, 400] = .add(product, wide)
                 flat: f32[204800] = .reshape(biased)

@@ -24,7 +24,7 @@ impl FusionPass for RowFolds {
             graph: "graph argmax {
                 input x: f32[100, 32]
                 input w: f32[32, 1000]
-                y: f32[100, 1000] = .contract(x, w, contracted=[[1, 0]])
+                y: f32[100, 1000] = .matmul(x, w, contracted=[[1, 0]])
                 best: i32[100] = .argmax(y, axes=[1])
                 output best = best
             }",

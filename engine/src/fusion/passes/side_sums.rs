@@ -24,7 +24,7 @@ impl FusionPass for SideSums {
             graph: "graph bias {
                 input x: f32[512, 300]
                 input d: f32[512, 400]
-                dw: f32[300, 400] = .contract(x, d, contracted=[[0, 0]])
+                dw: f32[300, 400] = .matmul(x, d, contracted=[[0, 0]])
                 db: f32[400] = .sum(d, axes=[0])
                 output dw = dw
                 output db = db

@@ -4,8 +4,8 @@ use super::*;
 use crate::device_model::{DeviceModel, KernelLimits};
 use crate::ir::{Dim, E, NodeOp};
 
-fn batched(pair: (usize, usize)) -> Contract {
-    Contract::new(vec![(0, 0)], vec![pair])
+fn batched(pair: (usize, usize)) -> MatmulSpec {
+    MatmulSpec::new(vec![(0, 0)], vec![pair])
 }
 
 fn softmax(b: &mut Builder, x: Value) -> (Value, Value) {
@@ -40,11 +40,11 @@ fn causal(b: &mut Builder, scores: Value) -> Value {
 fn a_causal_chain_is_one_kernel_that_reads_no_mask() {
     let graph = with_builder(|b| {
         let [q, k, v] = inputs(b, [6, 512, 64]);
-        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.matmul(q, k, batched((2, 2)));
         let scores = b.scale(scores, 0.125);
         let scores = causal(b, scores);
         let (weights, lse) = softmax(b, scores);
-        let y = b.contract(weights, v, batched((2, 1)));
+        let y = b.matmul(weights, v, batched((2, 1)));
         output(b, "y", y);
         output(b, "lse", lse);
     });
@@ -103,9 +103,9 @@ fn selected_keys_are_read_through_their_indices() {
         let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[1000, 128]));
         let idx = b.check_index(idx, 5000);
         let (k, v) = (b.gather(k, idx, 0, 0), b.gather(v, idx, 0, 0));
-        let scores = b.contract(k, q, Contract::new(vec![(0, 0)], vec![(2, 1)]));
+        let scores = b.matmul(k, q, MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]));
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, v, Contract::new(vec![(0, 0)], vec![(1, 1)]));
+        let y = b.matmul(weights, v, MatmulSpec::new(vec![(0, 0)], vec![(1, 1)]));
         output(b, "y", y);
     });
     let kernels = fuse(&graph, true).kernels;
@@ -151,9 +151,9 @@ fn selected_keys_are_read_through_their_indices() {
 fn a_product_of_rows_without_a_reduction_stays_two_products() {
     let graph = with_builder(|b| {
         let [q, k, v] = inputs(b, [2, 40, 16]);
-        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.matmul(q, k, batched((2, 2)));
         let h = b.unary(Unary::Tanh, scores);
-        let y = b.contract(h, v, batched((2, 1)));
+        let y = b.matmul(h, v, batched((2, 1)));
         output(b, "y", y);
     });
     check(
@@ -172,9 +172,9 @@ fn gathered_keys_with_other_users_are_read_through_their_indices() {
         let k = b.input("k", InputKind::Data, f32s(&[50, 8]));
         let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[300, 70]));
         let k = b.gather(k, idx, 0, 0);
-        let scores = b.contract(q, k, Contract::new(vec![(0, 0)], vec![(1, 2)]));
+        let scores = b.matmul(q, k, MatmulSpec::new(vec![(0, 0)], vec![(1, 2)]));
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, k, Contract::new(vec![(0, 0)], vec![(1, 1)]));
+        let y = b.matmul(weights, k, MatmulSpec::new(vec![(0, 0)], vec![(1, 1)]));
         output(b, "y", y);
         output(b, "k", k);
     });
@@ -196,11 +196,11 @@ fn indices_of_keys_with_other_users_are_stored() {
         let largest = b.reduce(Monoid::Max, numbers, &[1]);
         let chosen = b.check_index(largest, 4);
         let keys = b.gather(x, chosen, 0, 0);
-        let by_rows = Contract::new(vec![], vec![(1, 1)]);
-        let by_columns = Contract::new(vec![], vec![(1, 0)]);
-        let scores = b.contract(x, keys, by_rows);
+        let by_rows = MatmulSpec::new(vec![], vec![(1, 1)]);
+        let by_columns = MatmulSpec::new(vec![], vec![(1, 0)]);
+        let scores = b.matmul(x, keys, by_rows);
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, x, by_columns);
+        let y = b.matmul(weights, x, by_columns);
         let others = b.add(keys, x);
         output(b, "y", y);
         output(b, "others", others);
@@ -220,14 +220,14 @@ fn indices_of_keys_with_other_users_are_stored() {
 fn the_source_of_a_gather_by_scores_is_stored() {
     let graph = with_builder(|b| {
         let x = b.input("x", InputKind::Data, f32s(&[300, 300]));
-        let by_columns = || Contract::new(vec![], vec![(1, 0)]);
-        let scores = b.contract(x, x, by_columns());
+        let by_columns = || MatmulSpec::new(vec![], vec![(1, 0)]);
+        let scores = b.matmul(x, x, by_columns());
         let numbers = b.cast(scores, DType::I32);
         let largest = b.reduce(Monoid::Max, numbers, &[1]);
         let chosen = b.check_index(largest, 300);
         let twice = b.add(x, x);
         let weights = b.gather(twice, chosen, 0, 0);
-        let y = b.contract(weights, twice, by_columns());
+        let y = b.matmul(weights, twice, by_columns());
         output(b, "y", y);
     });
     let kernels = fuse(&graph, true).kernels;
@@ -238,14 +238,14 @@ fn the_source_of_a_gather_by_scores_is_stored() {
 fn scores_that_a_gradient_needs_are_made_again() {
     let graph = with_builder(|b| {
         let [q, k, v] = inputs(b, [2, 300, 16]);
-        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.matmul(q, k, batched((2, 2)));
         let scores = b.scale(scores, 0.25);
         let (weights, lse) = softmax(b, scores);
-        let y = b.contract(weights, v, batched((2, 1)));
+        let y = b.matmul(weights, v, batched((2, 1)));
         output(b, "y", y);
         let lse = b.unreduce(lse, &[2], scores);
         let again = b.map(&[scores, lse], |v: &[E]| (v[0] - v[1]).exp());
-        let dv = b.contract(again, y, batched((1, 1)));
+        let dv = b.matmul(again, y, batched((1, 1)));
         output(b, "dv", dv);
     });
     let registry = Registry::new();
@@ -266,12 +266,12 @@ fn scores_that_a_gradient_needs_are_made_again() {
 fn a_kernel_between_scores_and_weights_prevents_attention() {
     let graph = with_builder(|b| {
         let [q, k, v] = inputs(b, [1, 40, 16]);
-        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.matmul(q, k, batched((2, 2)));
         let turned = b.permute(scores, &[0, 2, 1]);
         let turned = b.unary(Unary::Exp, turned);
         let scores = b.add(scores, turned);
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, v, batched((2, 1)));
+        let y = b.matmul(weights, v, batched((2, 1)));
         output(b, "y", y);
     });
     let kinds: Vec<&str> = fuse(&graph.pruned(), true).kernels.iter().map(|kernel| kernel.kind()).collect();
@@ -286,9 +286,9 @@ fn heads_that_share_keys_copy_none() {
         let shape: Vec<Dim> = [2, 4, 30, 16].map(Dim::Fixed).to_vec();
         let k = b.broadcast_axes(k, &[0, 2, 3], &shape);
         let k = b.push(NodeOp::View(crate::ir::View::Reshape), vec![k], f32s(&[8, 30, 16]));
-        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.matmul(q, k, batched((2, 2)));
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, k, batched((2, 1)));
+        let y = b.matmul(weights, k, batched((2, 1)));
         output(b, "y", y);
     });
     let kernels = fuse(&graph, true).kernels;
@@ -303,19 +303,19 @@ fn softmax_with_gradients() -> Graph {
     with_builder(|b| {
         let [q, k, v] = inputs(b, [2, 512, 16]);
         let dy = b.input("dy", InputKind::Data, f32s(&[2, 512, 16]));
-        let scores = b.contract(q, k, batched((2, 2)));
+        let scores = b.matmul(q, k, batched((2, 2)));
         let scores = causal(b, scores);
         let (weights, _) = softmax(b, scores);
-        let y = b.contract(weights, v, batched((2, 1)));
-        let dv = b.contract(weights, dy, batched((1, 1)));
-        let slope = b.contract(dy, v, batched((2, 2)));
+        let y = b.matmul(weights, v, batched((2, 1)));
+        let dv = b.matmul(weights, dy, batched((1, 1)));
+        let slope = b.matmul(dy, v, batched((2, 2)));
         let products = b.mul(slope, weights);
         let total = b.sum(products, &[2]);
         let total = b.unreduce(total, &[2], slope);
         let centred = b.sub(slope, total);
         let ds = b.mul(weights, centred);
-        let dq = b.contract(ds, k, batched((2, 1)));
-        let turned = b.contract(q, ds, batched((1, 1)));
+        let dq = b.matmul(ds, k, batched((2, 1)));
+        let turned = b.matmul(q, ds, batched((1, 1)));
         let dk = b.permute(turned, &[0, 2, 1]);
         ["y", "dq", "dk", "dv"].iter().zip([y, dq, dk, dv]).for_each(|(name, value)| output(b, name, value));
     })

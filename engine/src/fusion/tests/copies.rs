@@ -17,11 +17,11 @@ fn a_transposed_copy_is_a_view_of_the_copy() {
         let rows = b.reshape(rows, &[32, 768]);
         let columns = b.permute(heads, &[1, 3, 0, 2]);
         let columns = b.reshape(columns, &[768, 32]);
-        let z = b.matmul(rows, w);
-        let dw = b.matmul(columns, dy);
+        let z = b.mm(rows, w);
+        let dw = b.mm(columns, dy);
         // Another matmul reads the transposed copy as well.
         let other = b.input("other", InputKind::Data, f32s(&[32, 8]));
-        let du = b.matmul(columns, other);
+        let du = b.mm(columns, other);
         output(b, "z", z);
         output(b, "dw", dw);
         output(b, "du", du);
@@ -44,7 +44,7 @@ fn weighted(n_items: usize, order: [usize; 2]) -> Graph {
         let all = b.broadcast_axes(w, &[1, 2, 3], &[n_items, 6, 5, 3].map(Dim::Fixed));
         let turned = b.permute(all, &[0, order[0] + 1, order[1] + 1, 3]);
         let matrix = b.reshape(turned, &[n_items, rows, k]);
-        let y = b.contract(matrix, x, Contract::new(vec![(0, 0)], vec![(2, 1)]));
+        let y = b.matmul(matrix, x, MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]));
         output(b, "y", y);
     })
 }

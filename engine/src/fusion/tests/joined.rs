@@ -27,14 +27,14 @@ fn gradients(is_behind: bool, is_twice: bool) -> Graph {
             let padded = b.pad(row, &low, &high, Literal::Float(0.0));
             stack = Some(stack.map_or(padded, |sum| b.add(sum, padded)));
             let of = if is_twice && t == 3 { d[2] } else { d[t] };
-            let product = b.contract(h[t], of, Contract::new(vec![], vec![(0, 0)]));
+            let product = b.matmul(h[t], of, MatmulSpec::new(vec![], vec![(0, 0)]));
             dw = b.add(dw, product);
             let sum = b.sum(d[t], &[0]);
             db = b.add(db, sum);
         }
         let stack = stack.unwrap();
         let rows = b.reshape(stack, &[4 * STEPS, 7]);
-        let y = b.matmul(x, rows);
+        let y = b.mm(x, rows);
         let all = b.sum(stack, &[0, 1]);
         for (name, value) in [("dw", dw), ("db", db), ("y", y), ("all", all)] {
             output(b, name, value);
@@ -47,10 +47,7 @@ fn n_of(graph: &Graph, is_one: impl Fn(&NodeOp) -> bool) -> usize {
 }
 
 fn counts(graph: &Graph) -> [usize; 2] {
-    [
-        n_of(graph, |op| matches!(op, NodeOp::Contract(_))),
-        n_of(graph, |op| matches!(op, NodeOp::Reduce { .. })),
-    ]
+    [n_of(graph, |op| matches!(op, NodeOp::Matmul(_))), n_of(graph, |op| matches!(op, NodeOp::Reduce { .. }))]
 }
 
 fn results(graph: &Graph) -> Vec<Vec<f64>> {
@@ -95,7 +92,7 @@ fn small_results_stay_sums_of_matmuls() {
             let row = b.reshape(d, &[1, 40, 7]);
             let padded = b.pad(row, &[t, 0, 0], &[STEPS - 1 - t, 0, 0], Literal::Float(0.0));
             stack = Some(stack.map_or(padded, |sum| b.add(sum, padded)));
-            let product = b.contract(h, d, Contract::new(vec![], vec![(0, 0)]));
+            let product = b.matmul(h, d, MatmulSpec::new(vec![], vec![(0, 0)]));
             total = Some(total.map_or(product, |sum| b.add(sum, product)));
         }
         output(b, "stack", stack.unwrap());

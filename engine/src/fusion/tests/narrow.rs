@@ -10,7 +10,7 @@ fn what_is_converted_to_a_wider_float_is_stored_narrow() {
         let halves = |extents: &[usize]| Type::new(DType::BF16, extents);
         let x = b.input("x", InputKind::Data, halves(&[64, 32]));
         let w = b.input("w", InputKind::Data, halves(&[32, 48]));
-        let product = b.matmul(x, w);
+        let product = b.mm(x, w);
         let wide = b.cast(product, DType::F32);
         let exp = b.unary(Unary::Exp, wide);
         let sum = b.sum(exp, &[0]);

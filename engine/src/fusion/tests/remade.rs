@@ -9,11 +9,11 @@ fn stored(is_single: bool) -> Vec<String> {
     let graph = with_builder(|b| {
         let [x, w, v] = [("x", [512, 300]), ("w", [300, 400]), ("v", [400, 400])]
             .map(|(name, extents)| b.input(name, InputKind::Data, f32s(&extents)));
-        let sum = b.matmul(x, w);
+        let sum = b.mm(x, w);
         let [e, t] = [Unary::Exp, Unary::Tanh].map(|op| b.unary(op, sum));
         let y = b.binary(Binary::Mul, e, t);
-        let z = b.matmul(y, v);
-        let z = b.matmul(z, v);
+        let z = b.mm(y, v);
+        let z = b.mm(z, v);
         let late = if is_single { e } else { b.add(e, t) };
         let grad = b.binary(Binary::Mul, z, late);
         let grad = if is_single { grad } else { b.binary(Binary::Mul, grad, t) };
@@ -50,13 +50,13 @@ fn a_map_of_a_stored_one_is_computed_again() {
         let graph = with_builder(|b| {
             let [x, w, v] = [("x", [64, 30]), ("w", [30, 40]), ("v", [40, 40])]
                 .map(|(name, extents)| b.input(name, InputKind::Data, f32s(&extents)));
-            let sum = b.matmul(x, w);
+            let sum = b.mm(x, w);
             let gate = b.unary(Unary::Tanh, sum);
             let one = b.full_like(gate, 1.0);
             let slope = b.sub(one, gate);
             let doubled = b.add(gate, gate);
-            let z = b.matmul(if is_operand { gate } else { doubled }, v);
-            let z = b.matmul(z, v);
+            let z = b.mm(if is_operand { gate } else { doubled }, v);
+            let z = b.mm(z, v);
             let [first, second] = [gate, slope].map(|by| b.binary(Binary::Mul, z, by));
             for (name, value) in [("gate", gate), ("slope", slope)] {
                 b.graph.nodes[value.node].outputs[0].name = name.into();
@@ -85,8 +85,8 @@ fn maps_of_a_value_of_the_row_are_computed_again() {
         let largest = b.unreduce(largest, &[1], rows);
         let scaled = b.div(rows, largest);
         let turned = b.unary(Unary::Neg, scaled);
-        let y = b.matmul(turned, w);
-        let z = b.matmul(y, v);
+        let y = b.mm(turned, w);
+        let z = b.mm(y, v);
         let grad = b.binary(Binary::Mul, z, scaled);
         let grad = b.add(grad, rows);
         let scales = b.sum(grad, &[0]);

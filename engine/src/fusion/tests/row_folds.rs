@@ -8,7 +8,7 @@ fn blocks(dtype: DType, n: usize, width: usize, monoid: Monoid) -> Graph {
     let graph = with_builder(|b| {
         let q = b.input("q", InputKind::Data, Type::new(dtype, &[100, 32]));
         let x = b.input("x", InputKind::Data, Type::new(dtype, &[n, 32]));
-        let products = b.contract(q, x, Contract::new(vec![], vec![(1, 1)]));
+        let products = b.matmul(q, x, MatmulSpec::new(vec![], vec![(1, 1)]));
         let products = b.cast(products, DType::F32);
         let blocks = b.reshape(products, &[100, n / width, width]);
         let best = b.reduce(monoid, blocks, &[2]);

@@ -12,7 +12,7 @@ const TRIP: &str = "graph trip {
     input n: i32[]
     one: i32[] = .const(1)
     i: i32[] = .add(n, one)
-    y: f32[8, 16] = .contract(x, w, contracted=[[1, 0]])
+    y: f32[8, 16] = .matmul(x, w, contracted=[[1, 0]])
     next: f32[8, 300, 16] = .scatter_set(stack, i, y, axis=1)
     state stack = next
 }";
@@ -61,7 +61,7 @@ fn a_row_is_also_stored_for_its_other_users() {
 fn a_kernel_that_reads_a_row_writes_it_too() {
     let graph = trip(&[
         ("state stack: ", "state h: f32[8, 16]\n state stack: "),
-        (".contract(x, w, contracted=[[1, 0]])", ".slice(x, start=[0, 0], step=[1, 2])"),
+        (".matmul(x, w, contracted=[[1, 0]])", ".slice(x, start=[0, 0], step=[1, 2])"),
         ("scatter_set(stack, i, y", "scatter_set(stack, i, h"),
         (
             "state stack = next",
@@ -84,13 +84,13 @@ const CHECKED: &str = "graph step {
     x: f32[16] = .gather(table, checked, axis=0)
     e: f32[16] = .exp(x)
     column: f32[16, 1] = .reshape(e)
-    z: f32[32, 1] = .contract(w, column, contracted=[[1, 0]])
+    z: f32[32, 1] = .matmul(w, column, contracted=[[1, 0]])
     row: f32[32] = .reshape(z)
     part: f32[16] = .slice(row, start=[0], step=[2])
     y: f32[16] = .tanh(part)
     next: f32[300, 16] = .scatter_set(stack, n, y, axis=0)
     second: f32[16, 1] = .reshape(y)
-    z2: f32[32, 1] = .contract(w, second, contracted=[[1, 0]])
+    z2: f32[32, 1] = .matmul(w, second, contracted=[[1, 0]])
     row2: f32[32] = .reshape(z2)
     part2: f32[16] = .slice(row2, start=[0], step=[2])
     again: f32[16] = .add(x, part2)
@@ -144,7 +144,7 @@ fn other_scatters_stay() {
                 "i: i32[] = .add(n, one)",
                 "z: f32[8, 1, 16] = .reshape(y)\n u: f32[8, 2, 16] = .broadcast(z, axes=[0, 1, 2])",
             ),
-            ("y: f32[8, 16] = .contract(x, w, contracted=[[1, 0]])", ""),
+            ("y: f32[8, 16] = .matmul(x, w, contracted=[[1, 0]])", ""),
             ("state stack: f32", "input y: f32[8, 16]\n state stack: f32"),
             ("scatter_set(stack, i, y", "scatter_set(stack, i, u"),
         ],

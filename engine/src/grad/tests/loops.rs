@@ -28,7 +28,7 @@ const TEXT: &str = "
               input d: f32[2, 3]
               input j: i32[]
               input v: f32[3, 3]
-              q: f32[2, 3] = .contract(d, v, contracted=[[1, 0]])
+              q: f32[2, 3] = .matmul(d, v, contracted=[[1, 0]])
               e: f32[2, 3] = map(d, q) |a, b| a * 0.9 + tanh(b) * 0.05
               output e = e
             }
@@ -144,7 +144,7 @@ const SQUARES: &str = "
           input c: f32[64, 64]
           input i: i32[]
           input u: f32[64, 64]
-          p: f32[64, 64] = .contract(c, u, contracted=[[1, 0]])
+          p: f32[64, 64] = .matmul(c, u, contracted=[[1, 0]])
           s: f32[64, 64] = map(p) |a| tanh(a)
           output s = s
         }
@@ -203,7 +203,7 @@ fn small_values_share_a_stack() {
     let registry = registry();
     let text = SQUARES.replace("TRIPS", "200").replace(
         "s: f32[64, 64] = map(p) |a| tanh(a)",
-        "q: f32[64, 64] = .contract(u, c, contracted=[[1, 0]])
+        "q: f32[64, 64] = .matmul(u, c, contracted=[[1, 0]])
          s: f32[64, 64] = map(p, q) |a, b| tanh(a) * b",
     );
     let n_results = |text: &str| {

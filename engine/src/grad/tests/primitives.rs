@@ -143,11 +143,11 @@ fn scatters() {
 }
 
 #[test]
-fn contractions() {
+fn matmuls() {
     let (a, c) = (numbers(6), numbers(12));
-    check(&[(&[2, 3], &a), (&[3, 4], &c)], |b, x| b.matmul(x[0], x[1]));
+    check(&[(&[2, 3], &a), (&[3, 4], &c)], |b, x| b.mm(x[0], x[1]));
     let (a, c) = (numbers(2 * 3 * 2 * 4), numbers(4 * 2 * 2 * 2));
     // Axes in every order: lhs [k2, free, batch, k1], rhs [k1, batch, free, k2].
-    let contract = Contract::new(vec![(2, 1)], vec![(3, 0), (0, 3)]);
-    check(&[(&[2, 3, 2, 4], &a), (&[4, 2, 2, 2], &c)], |b, x| b.contract(x[0], x[1], contract.clone()));
+    let spec = MatmulSpec::new(vec![(2, 1)], vec![(3, 0), (0, 3)]);
+    check(&[(&[2, 3, 2, 4], &a), (&[4, 2, 2, 2], &c)], |b, x| b.matmul(x[0], x[1], spec.clone()));
 }

@@ -4,8 +4,8 @@ use super::extent::open_extent;
 use super::parse::Reader;
 use super::piece::{Fault, Piece, at};
 use crate::ir::{
-    Attr, AttrKind, Attrs, Call, Combine, Contract, DType, Keep, Literal, Monoid, NodeOp, OpSet, Requirement,
-    Scalar, View,
+    Attr, AttrKind, Attrs, Call, Combine, DType, Keep, Literal, MatmulSpec, Monoid, NodeOp, OpSet,
+    Requirement, Scalar, View,
 };
 use crate::numerics::Precision;
 use crate::text::expr::{Expr, ExprKind};
@@ -248,12 +248,12 @@ fn indexing(name: &str, args: &mut Args) -> Result<Option<NodeOp>, Fault> {
         }
         "scatter_add" => scatter(Combine::Add, args.axis_and_batch()?),
         "scatter_set" => scatter(Combine::Set, args.axis_and_batch()?),
-        "contract" => {
+        "matmul" => {
             let batch = args.take_open("batch").map_or(Ok(vec![]), |batch| pairs(&batch))?;
             let contracted = pairs(&args.take("contracted")?)?;
             let precision =
                 args.take_open("precision").map(|precision| precision_of(&precision)).transpose()?;
-            NodeOp::Contract(Contract { batch, contracted, precision })
+            NodeOp::Matmul(MatmulSpec { batch, contracted, precision })
         }
         _ => return Ok(None),
     }))

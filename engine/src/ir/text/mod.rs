@@ -4,7 +4,7 @@
 //! graph mlp {
 //!   input x: f32[32, 64]
 //!   param w: f32[64, 10]
-//!   t.1: f32[32, 10] = .contract(x, w, contracted=[[1, 0]])     # a primitive, hence the dot
+//!   t.1: f32[32, 10] = .matmul(x, w, contracted=[[1, 0]])       # a primitive, hence the dot
 //!   h: f32[32, 10] = relu(t.1)                                  # a registered op
 //!   d: f32[32, 10] = map(h, t.1) |a, b| select(b > 0.0, a, 0.0) # a scalar body
 //!   y: f32[32, 10] = .loop(h, trips=3) {                        # a node with a region

@@ -107,7 +107,7 @@ fn op_name(op: &NodeOp) -> String {
         NodeOp::Gather { .. } => ".gather".into(),
         NodeOp::Scatter { combine: Combine::Add, .. } => ".scatter_add".into(),
         NodeOp::Scatter { combine: Combine::Set, .. } => ".scatter_set".into(),
-        NodeOp::Contract(_) => ".contract".into(),
+        NodeOp::Matmul(_) => ".matmul".into(),
         NodeOp::Random { .. } => ".random".into(),
         NodeOp::Loop { .. } => ".loop".into(),
         NodeOp::Cond => ".cond".into(),
@@ -129,10 +129,10 @@ fn settings(op: &NodeOp) -> Vec<String> {
             let batch = (*batch != 0).then(|| format!("batch={batch}"));
             [format!("axis={axis}")].into_iter().chain(batch).collect()
         }
-        NodeOp::Contract(contract) => {
-            let batch = (!contract.batch.is_empty()).then(|| format!("batch={}", pairs(&contract.batch)));
-            let precision = contract.precision.map(|precision| format!("precision={}", precision.name()));
-            let contracted = format!("contracted={}", pairs(&contract.contracted));
+        NodeOp::Matmul(spec) => {
+            let batch = (!spec.batch.is_empty()).then(|| format!("batch={}", pairs(&spec.batch)));
+            let precision = spec.precision.map(|precision| format!("precision={}", precision.name()));
+            let contracted = format!("contracted={}", pairs(&spec.contracted));
             batch.into_iter().chain([contracted]).chain(precision).collect()
         }
         NodeOp::Random { stream } => vec![format!("stream={stream}")],

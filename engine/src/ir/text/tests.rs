@@ -16,7 +16,7 @@ fn a_training_step_prints_one_node_per_line() {
     let mut b = Builder::new(Graph::new("step"), &registry);
     let x = b.input("x", InputKind::Data, Type::new(DType::F32, &[8, 4]));
     let w = b.input("w", InputKind::Param, Type::new(DType::F32, &[4, 2]));
-    let h = b.matmul(x, w);
+    let h = b.mm(x, w);
     let relu = b.map(&[h], |a| E::select(a[0].gt(0.0), a[0], 0.0));
     let norms = b.reduce(Monoid::Max, relu, &[1]);
     let t = b.permute(x, &[1, 0]);
@@ -33,7 +33,7 @@ fn a_training_step_prints_one_node_per_line() {
         graph step {
           input x: f32[8, 4]
           param w: f32[4, 2]
-          t.1: f32[8, 2] = .contract(x, w, contracted=[[1, 0]])
+          t.1: f32[8, 2] = .matmul(x, w, contracted=[[1, 0]])
           t.2: f32[8, 2] = map(t.1) |a| select(a > 0.0, a, 0.0)
           t.3: f32[8] = .max(t.2, axes=[1])
           t.4: f32[4, 8] = .permute(x, perm=[1, 0])
@@ -100,8 +100,8 @@ const ALL_KINDS: &str = r#"graph "all kinds" {
   u: f32[5, 2, 2] = .broadcast(t, axes=[1, 2])
   v: f32[2, 1] = .slice(t, start=[1, 0], step=[-1, 1])
   in: f32[2, 3] = .pad(v, fill=0.0, high=[0, 1], low=[0, 1])
-  y: f32[2, 3] = .contract(t, in, contracted=[[1, 0]])
-  z: f32[2] = .contract(y, y, batch=[[0, 0]], contracted=[[1, 1]], precision=tf32)
+  y: f32[2, 3] = .matmul(t, in, contracted=[[1, 0]])
+  z: f32[2] = .matmul(y, y, batch=[[0, 0]], contracted=[[1, 1]], precision=tf32)
   (carried: f32[2], n.1: i32[]) = .loop(z, j, trips=3) {
     graph body {
       input acc: f32[2]
@@ -213,7 +213,7 @@ fn faulty_calls_say_where_and_why() {
             "y: f32[2] = .cast(x, dtype=1)",
             "y: f32[2] = .iota(axis=-1)",
             "y: f32[2] = .random(x, stream=4294967296)",
-            "y: f32[2] = .contract(x, x, contracted=[0, 0])",
+            "y: f32[2] = .matmul(x, x, contracted=[0, 0])",
             "y: f32[2] = .slice(x, start=0)",
             "y: f32[2] = .foreign(x, key=\"test.unknown\")",
             "y: f32[2] = .foreign(x, key=1)",
@@ -239,7 +239,7 @@ fn faulty_calls_say_where_and_why() {
             3:28: expected an element type such as `f32`
             3:24: this integer is out of range
             3:31: this integer is out of range
-            3:41: expected a list such as `[0, 1]`
+            3:39: expected a list such as `[0, 1]`
             3:29: expected a list such as `[0, 1]`
             3:29: no op brings a function `test.unknown`
             3:29: expected a text in quotes
@@ -371,7 +371,7 @@ fn random_graphs_are_of_every_kind() {
         ".gather(",
         ".scatter_add(",
         ".scatter_set(",
-        ".contract(",
+        ".matmul(",
         ".random(",
         ".loop(",
         ".cond(",

@@ -3,7 +3,7 @@
 use super::body::check_scalar_dtypes;
 use super::check::{Check, ensure, same_type};
 use crate::ir::TypeIssue;
-use crate::ir::{Contract, DType, Dim, InputKind, Literal, Monoid, NodeOp, Scalar, Type, View};
+use crate::ir::{DType, Dim, InputKind, Literal, MatmulSpec, Monoid, NodeOp, Scalar, Type, View};
 use std::collections::HashSet;
 
 /// Checks operations with one result that are neither calls nor maps and have no regions.
@@ -35,7 +35,7 @@ pub(super) fn check_primitive(op: &NodeOp, inputs: &[Type], output: &Type) -> Ch
             ensure(inputs[2] == updates, || format!("the updates are {}, not {updates}", inputs[2]))?;
             same_type(inputs[0].clone(), output)
         }
-        NodeOp::Contract(contract) => check_contract(contract, &inputs[0], &inputs[1], output),
+        NodeOp::Matmul(spec) => check_matmul(spec, &inputs[0], &inputs[1], output),
         NodeOp::Random { .. } => {
             for (what, ty) in ["step", "trip"].iter().zip(inputs) {
                 ensure(*ty == Type::scalar(DType::I32), || format!("the {what} is {ty}"))?;
@@ -197,8 +197,8 @@ fn gathered(src: &Type, idx: &Type, axis: usize, batch: usize) -> Result<Type, T
     Ok(Type { dtype: src.dtype, shape: shape.cloned().collect() })
 }
 
-fn check_contract(contract: &Contract, lhs: &Type, rhs: &Type, output: &Type) -> Check {
-    let pairs = || contract.batch.iter().chain(&contract.contracted);
+fn check_matmul(spec: &MatmulSpec, lhs: &Type, rhs: &Type, output: &Type) -> Check {
+    let pairs = || spec.batch.iter().chain(&spec.contracted);
     check_distinct(pairs().map(|pair| pair.0), lhs)?;
     check_distinct(pairs().map(|pair| pair.1), rhs)?;
     for &(l, r) in pairs() {
@@ -206,10 +206,10 @@ fn check_contract(contract: &Contract, lhs: &Type, rhs: &Type, output: &Type) ->
         ensure(agree, || format!("axis {l} of {lhs} and axis {r} of {rhs} differ in extent"))?;
     }
     let dtype = lhs.dtype;
-    ensure(dtype == rhs.dtype && dtype != DType::Bool, || format!("no contraction of {lhs} with {rhs}"))?;
+    ensure(dtype == rhs.dtype && dtype != DType::Bool, || format!("no matmul of {lhs} with {rhs}"))?;
     // Sums of small floats may keep the accumulator type.
     let dtype = if output.dtype == dtype.accumulator() { output.dtype } else { dtype };
-    same_type(Type { dtype, shape: contract.shape(lhs, rhs) }, output)
+    same_type(Type { dtype, shape: spec.shape(lhs, rhs) }, output)
 }
 
 fn check_distinct(axes: impl Iterator<Item = usize>, ty: &Type) -> Check {

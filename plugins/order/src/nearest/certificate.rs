@@ -7,7 +7,7 @@
 //! k-th value of the candidates, no such row is nearer.
 
 use super::metric::Metric;
-use engine_core::ir::{Builder, Contract, DType, E, Monoid, Value};
+use engine_core::ir::{Builder, DType, E, MatmulSpec, Monoid, Value};
 use engine_core::numerics::Precision;
 
 /// Errors of a first pass.
@@ -110,8 +110,8 @@ impl Errors {
         [queries, base]: [Value; 2],
         norms: Value,
     ) -> Value {
-        let spec = Contract::new(vec![], vec![(1, 1)]).with_precision(self.precision);
-        let products = b.contract_wide(queries, base, spec);
+        let spec = MatmulSpec::new(vec![], vec![(1, 1)]).with_precision(self.precision);
+        let products = b.matmul_wide(queries, base, spec);
         match metric {
             Metric::Squared => {
                 let kept = b.map(&[norms, self.product], |v| v[0] * (1.0 - (v[1] + 2.0 * self.sum)));

@@ -8,7 +8,7 @@
 //! most ε away, since roots are nearer to 1 than their squares. So a product with V is wrong by ε·|y| at most.
 
 use super::lengths::{Lengths, squared_norms, times};
-use engine_core::ir::{Binary, Builder, Contract, DType, Type, Value};
+use engine_core::ir::{Binary, Builder, DType, MatmulSpec, Type, Value};
 use engine_core::numerics::Precision;
 
 /// What heads are made with.
@@ -117,6 +117,6 @@ impl Head {
 /// The product of two matrices along these axes, in full precision.
 fn product(b: &mut Builder, lhs: Value, rhs: Value, [left, right]: [usize; 2]) -> Value {
     let precision = (b.target.precision(None) != Precision::F32).then_some(Precision::F32);
-    let spec = Contract::new(vec![], vec![(left, right)]).with_precision(precision);
-    b.contract(lhs, rhs, spec)
+    let spec = MatmulSpec::new(vec![], vec![(left, right)]).with_precision(precision);
+    b.matmul(lhs, rhs, spec)
 }

@@ -2,8 +2,8 @@
 
 use super::rows::{attrs, averaged, ignore_index, masked, row_type, row_weight, targets};
 use engine_core::ir::{
-    Attr, Attrs, Builder, Combine, Contract, DType, E, Graph, InputKind, Keep, Literal, NodeOp, Output, Type,
-    Value,
+    Attr, Attrs, Builder, Combine, DType, E, Graph, InputKind, Keep, Literal, MatmulSpec, NodeOp, Output,
+    Type, Value,
 };
 use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue, checked};
 use std::f64::consts::LN_2;
@@ -118,7 +118,7 @@ fn matrices(b: &mut Builder, inputs: &[Value], class: Value) -> Matrices {
 
 /// The product over a pair of axes, with sums in f32 or wider.
 fn product(b: &mut Builder, lhs: Value, rhs: Value, contracted: [usize; 2]) -> Value {
-    b.contract_wide(lhs, rhs, Contract::new(vec![], vec![(contracted[0], contracted[1])]))
+    b.matmul_wide(lhs, rhs, MatmulSpec::new(vec![], vec![(contracted[0], contracted[1])]))
 }
 
 fn by_row(b: &mut Builder, call: &Lowering) -> Vec<Value> {
@@ -223,7 +223,7 @@ fn of_part(
     let logits = product(b, x, w, [1, 1]);
     let p = rows.weights(b, logits, classes);
     let p = b.cast(p, b.dtype(x));
-    (product(b, p, w, [1, 0]), b.contract(p, x, Contract::new(vec![], vec![(0, 0)])))
+    (product(b, p, w, [1, 0]), b.matmul(p, x, MatmulSpec::new(vec![], vec![(0, 0)])))
 }
 
 /// What the weight of a logit depends on besides the logit: numbers by row.

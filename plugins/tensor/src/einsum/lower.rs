@@ -2,7 +2,7 @@
 
 use super::equation::{Equation, Label};
 use super::order::{Tree, best, set};
-use engine_core::ir::{Builder, Contract, Dim, Value};
+use engine_core::ir::{Builder, Dim, MatmulSpec, Value};
 
 /// A value with the label of each axis. No label stands twice.
 #[derive(Clone)]
@@ -126,8 +126,8 @@ fn multiplied(b: &mut Builder, left: &Factor, right: &Factor, needed: &[Label]) 
         |labels: &[Label]| labels.iter().map(|&label| (place(left, label), place(right, label))).collect();
     let mut batch_axes: Vec<(usize, usize)> = pairs(&batch);
     batch_axes.sort_unstable();
-    let contract = Contract::new(batch_axes, pairs(&contracted));
-    let value = b.contract(left.value, right.value, contract);
+    let spec = MatmulSpec::new(batch_axes, pairs(&contracted));
+    let value = b.matmul(left.value, right.value, spec);
     Factor { value, labels: [batch, own, others].concat() }
 }
 

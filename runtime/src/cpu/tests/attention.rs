@@ -14,8 +14,8 @@ pub(super) struct Shape {
     pub width: usize,
 }
 
-pub(super) fn along(pair: (usize, usize), batched: bool) -> Contract {
-    Contract::new(if batched { vec![(0, 0)] } else { vec![] }, vec![pair])
+pub(super) fn along(pair: (usize, usize), batched: bool) -> MatmulSpec {
+    MatmulSpec::new(if batched { vec![(0, 0)] } else { vec![] }, vec![pair])
 }
 
 /// Weights along the last axis, all 0 where a row is -inf throughout.
@@ -51,11 +51,11 @@ fn dense(shape: Shape, dtype: DType, gap: f64) -> Graph {
         let q = data(b, "q", dtype, &[batch, queries, depth]);
         let k = data(b, "k", dtype, &[batch, keys, depth]);
         let v = data(b, "v", dtype, &[batch, keys, width]);
-        let scores = b.contract(q, k, along((2, 2), true));
+        let scores = b.matmul(q, k, along((2, 2), true));
         let scores = b.scale(scores, 0.5);
         let scores = causal(b, scores, gap);
         let (weights, lse) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((2, 1), true));
+        let y = b.matmul(weights, v, along((2, 1), true));
         output(b, "y", y);
         output(b, "lse", lse);
     })
@@ -71,10 +71,10 @@ fn sparse(shape: Shape, n_tokens: usize) -> Graph {
         let idx = b.check_index(idx, n_tokens);
         let k = b.gather(k, idx, 0, 0);
         let v = b.gather(v, idx, 0, 0);
-        let scores = b.contract(q, k, along((1, 2), true));
+        let scores = b.matmul(q, k, along((1, 2), true));
         let scores = b.scale(scores, 0.5);
         let (weights, lse) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((1, 1), true));
+        let y = b.matmul(weights, v, along((1, 1), true));
         output(b, "y", y);
         output(b, "lse", lse);
     })
@@ -126,10 +126,10 @@ fn selecting_all_keys_gives_the_dense_result() {
     some.executable.run(0, 1).unwrap();
     let whole = graph(|b| {
         let (q, k, v) = (f32s(b, "q", &[40, 16]), f32s(b, "k", &[60, 16]), f32s(b, "v", &[60, 8]));
-        let scores = b.contract(q, k, along((1, 1), false));
+        let scores = b.matmul(q, k, along((1, 1), false));
         let scores = b.scale(scores, 0.5);
         let (weights, lse) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((1, 0), false));
+        let y = b.matmul(weights, v, along((1, 0), false));
         output(b, "y", y);
         output(b, "lse", lse);
     });
@@ -167,9 +167,9 @@ fn heads_that_share_keys_read_them_in_place() {
             b.reshape(x, &[12, 9, 8])
         };
         let (k, v) = (shared(b, "k"), shared(b, "v"));
-        let scores = b.contract(q, k, along((2, 2), true));
+        let scores = b.matmul(q, k, along((2, 2), true));
         let (weights, _) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((2, 1), true));
+        let y = b.matmul(weights, v, along((2, 1), true));
         output(b, "y", y);
     });
     assert_eq!(kinds(&graph), ["attention"]);
@@ -189,11 +189,11 @@ fn queries_share_selected_keys() {
         let k = b.gather(k, idx, 1, 1);
         let v = b.gather(v, idx, 1, 1);
         let bias = f32s(b, "bias", &[50, 6]);
-        let scores = b.contract(q, k, along((2, 2), true));
+        let scores = b.matmul(q, k, along((2, 2), true));
         let bias = b.broadcast_like(bias, scores);
         let scores = b.add(scores, bias);
         let (weights, _) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((2, 1), true));
+        let y = b.matmul(weights, v, along((2, 1), true));
         output(b, "y", y);
     });
     assert_eq!(kinds(&graph), ["attention"]);
@@ -204,13 +204,13 @@ fn queries_share_selected_keys() {
 fn rows_need_not_be_a_softmax() {
     let graph = graph(|b| {
         let (q, k, v) = (f32s(b, "q", &[70, 8]), f32s(b, "k", &[30, 8]), f32s(b, "v", &[30, 4]));
-        let scores = b.contract(q, k, along((1, 1), false));
+        let scores = b.matmul(q, k, along((1, 1), false));
         let weights = b.unary(Unary::Tanh, scores);
         let size = b.unary(Unary::Abs, weights);
         let total = b.sum(size, &[1]);
         let total = b.unreduce(total, &[1], weights);
         let weights = b.div(weights, total);
-        let y = b.contract(weights, v, along((1, 0), false));
+        let y = b.matmul(weights, v, along((1, 0), false));
         output(b, "y", y);
     });
     assert_eq!(kinds(&graph), ["attention"]);
@@ -222,9 +222,9 @@ fn maps_follow_the_result() {
     let graph = graph(|b| {
         let (q, k, v) = (f32s(b, "q", &[70, 8]), f32s(b, "k", &[30, 8]), f32s(b, "v", &[30, 4]));
         let residual = f32s(b, "residual", &[70, 4]);
-        let scores = b.contract(q, k, along((1, 1), false));
+        let scores = b.matmul(q, k, along((1, 1), false));
         let (weights, _) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((1, 0), false));
+        let y = b.matmul(weights, v, along((1, 0), false));
         let y = b.add(y, residual);
         let y = b.unary(Unary::Tanh, y);
         let y = b.reshape(y, &[7, 40]);
@@ -238,9 +238,9 @@ fn maps_follow_the_result() {
 fn weights_with_other_users_are_materialized() {
     let graph = graph(|b| {
         let (q, k, v) = (f32s(b, "q", &[70, 8]), f32s(b, "k", &[30, 8]), f32s(b, "v", &[30, 4]));
-        let scores = b.contract(q, k, along((1, 1), false));
+        let scores = b.matmul(q, k, along((1, 1), false));
         let (weights, _) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((1, 0), false));
+        let y = b.matmul(weights, v, along((1, 0), false));
         output(b, "weights", weights);
         output(b, "y", y);
     });

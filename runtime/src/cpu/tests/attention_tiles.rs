@@ -67,11 +67,11 @@ fn given(b: &mut Builder, shape: Shape, dtype: DType) -> Given {
 fn attention(shape: Shape, dtype: DType, how: Scores, with_gradient: bool) -> Graph {
     graph(|b| {
         let Given { q, k, v } = given(b, shape, dtype);
-        let scores = b.contract_wide(q, k, along((2, 2), true));
+        let scores = b.matmul_wide(q, k, along((2, 2), true));
         let scores = scored(b, scores, how);
         let (weights, lse) = masked_softmax(b, scores);
         let weights = b.cast(weights, dtype);
-        let y = b.contract(weights, v, along((2, 1), true));
+        let y = b.matmul(weights, v, along((2, 1), true));
         output(b, "y", y);
         output(b, "lse", lse);
         if with_gradient {
@@ -84,21 +84,21 @@ fn gradient(b: &mut Builder, Given { q, k, v }: Given, [y, lse]: [Value; 2], how
     let dtype = b.dtype(q);
     let extents = b.extents(y);
     let dy = data(b, "dy", dtype, &extents);
-    let scores = b.contract_wide(q, k, along((2, 2), true));
+    let scores = b.matmul_wide(q, k, along((2, 2), true));
     let scores = scored_again(b, scores, how);
     let lse = b.map(&[lse], |x| E::select(x[0].eq(f64::NEG_INFINITY), 0.0, x[0]));
     let lse = b.unreduce(lse, &[2], scores);
     let p = b.map(&[scores, lse], |v| (v[0] - v[1]).exp());
-    let dp = b.contract_wide(dy, v, along((2, 2), true));
+    let dp = b.matmul_wide(dy, v, along((2, 2), true));
     let (wide_dy, wide_y) = (b.cast(dy, b.dtype(p)), b.cast(y, b.dtype(p)));
     let products = b.mul(wide_dy, wide_y);
     let total = b.sum(products, &[2]);
     let total = b.unreduce(total, &[2], scores);
     let ds = b.map(&[p, dp, total], |v| v[0] * (v[1] - v[2]) * 0.125);
     let (p, ds) = (b.cast(p, dtype), b.cast(ds, dtype));
-    let dv = b.contract(p, dy, along((1, 1), true));
-    let dq = b.contract(ds, k, along((2, 1), true));
-    let dk = b.contract(ds, q, along((1, 1), true));
+    let dv = b.matmul(p, dy, along((1, 1), true));
+    let dq = b.matmul(ds, k, along((2, 1), true));
+    let dk = b.matmul(ds, q, along((1, 1), true));
     output(b, "dq", dq);
     output(b, "dk", dk);
     output(b, "dv", dv);
@@ -204,10 +204,10 @@ fn nan_and_infinities_poison_the_rows_that_see_them() {
 fn an_unguarded_softmax_without_visible_keys_is_nan() {
     let graph = graph(|b| {
         let Given { q, k, v } = given(b, SHAPE, DType::F32);
-        let scores = b.contract(q, k, along((2, 2), true));
+        let scores = b.matmul(q, k, along((2, 2), true));
         let scores = causal(b, scores, -70.0);
         let weights = softmax(b, scores, 2);
-        let y = b.contract(weights, v, along((2, 1), true));
+        let y = b.matmul(weights, v, along((2, 1), true));
         output(b, "y", y);
     });
     assert_eq!(kinds(&graph), ["attention"]);
@@ -218,12 +218,12 @@ fn an_unguarded_softmax_without_visible_keys_is_nan() {
 fn exponentials_without_a_shift_are_added_up_as_they_are() {
     let graph = graph(|b| {
         let Given { q, k, v } = given(b, SHAPE, DType::F32);
-        let scores = b.contract(q, k, along((2, 2), true));
+        let scores = b.matmul(q, k, along((2, 2), true));
         let e = b.unary(Unary::Exp, scores);
         let sum = b.sum(e, &[2]);
         let sum = b.unreduce(sum, &[2], e);
         let weights = b.div(e, sum);
-        let y = b.contract(weights, v, along((2, 1), true));
+        let y = b.matmul(weights, v, along((2, 1), true));
         output(b, "y", y);
     });
     assert_eq!(kinds(&graph), ["attention"]);
@@ -235,9 +235,9 @@ fn maps_follow_the_tiles() {
     let graph = graph(|b| {
         let Given { q, k, v } = given(b, SHAPE, DType::F32);
         let residual = f32s(b, "residual", &[2, 150, 12]);
-        let scores = b.contract(q, k, along((2, 2), true));
+        let scores = b.matmul(q, k, along((2, 2), true));
         let (weights, _) = masked_softmax(b, scores);
-        let y = b.contract(weights, v, along((2, 1), true));
+        let y = b.matmul(weights, v, along((2, 1), true));
         let y = b.add(y, residual);
         let y = b.unary(Unary::Tanh, y);
         output(b, "y", y);
@@ -303,11 +303,11 @@ fn two_matmuls_whose_maps_have_other_users_stay_apart() {
     let graph = graph(|b| {
         let Given { q, k, v } = given(b, SHAPE, DType::F32);
         let dy = f32s(b, "dy", &[2, 150, 12]);
-        let scores = b.contract(q, k, along((2, 2), true));
+        let scores = b.matmul(q, k, along((2, 2), true));
         let p = b.unary(Unary::Tanh, scores);
-        let dp = b.contract(dy, v, along((2, 2), true));
+        let dp = b.matmul(dy, v, along((2, 2), true));
         let ds = b.mul(p, dp);
-        let (dq, dk) = (b.contract(ds, k, along((2, 1), true)), b.contract(ds, q, along((1, 1), true)));
+        let (dq, dk) = (b.matmul(ds, k, along((2, 1), true)), b.matmul(ds, q, along((1, 1), true)));
         let total = b.sum(ds, &[2]);
         output(b, "dq", dq);
         output(b, "dk", dk);

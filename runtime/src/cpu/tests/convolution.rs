@@ -66,15 +66,15 @@ impl Convolution {
                 let weights = f32s(b, &format!("{name}.w"), &[n * groups, out, k]);
                 let windows = b.permute(x, &[0, 1, 2, 4, 6, 3, 5]);
                 let windows = b.reshape(windows, &[n * groups, k, rows * columns]);
-                let by_k = Contract::new(vec![(0, 0)], vec![(2, 1)]);
-                let y = b.contract(weights, windows, by_k.clone());
+                let by_k = MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]);
+                let y = b.matmul(weights, windows, by_k.clone());
                 let zero = b.full_like(y, 0.0);
                 let y = b.binary(Binary::Max, y, zero);
                 output(b, name, y);
                 let g = f32s(b, &format!("{name}.g"), &[groups, out, n * rows * columns]);
                 let windows = b.permute(x, &[1, 0, 3, 5, 2, 4, 6]);
                 let windows = b.reshape(windows, &[groups, n * rows * columns, k]);
-                let dw = b.contract(g, windows, by_k);
+                let dw = b.matmul(g, windows, by_k);
                 output(b, &format!("{name}.dw"), dw);
             }
         })

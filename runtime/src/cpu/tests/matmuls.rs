@@ -9,7 +9,7 @@ fn matmuls_with_bias_and_activation() {
         check(2e-5, |b| {
             let (x, w) = (f32s(b, "x", &[m, k]), f32s(b, "w", &[k, n]));
             let bias = f32s(b, "bias", &[n]);
-            let y = b.matmul(x, w);
+            let y = b.mm(x, w);
             output(b, "bare", y);
             let z = b.add(y, bias);
             let zero = b.full_like(z, 0.0);
@@ -35,8 +35,8 @@ fn matmuls_of_every_layout_and_type() {
                 let shape = |free: usize, at: usize| if at == 0 { [k, free] } else { [free, k] };
                 let x = data(b, "x", dtype, &shape(30, l.0));
                 let y = data(b, "y", dtype, &shape(40, r.0));
-                let spec = Contract::new(vec![], vec![(l.0, r.0)]);
-                let product = b.contract(x, y, spec);
+                let spec = MatmulSpec::new(vec![], vec![(l.0, r.0)]);
+                let product = b.matmul(x, y, spec);
                 let moved = b.add(product, product);
                 output(b, "moved", moved);
             });
@@ -44,8 +44,8 @@ fn matmuls_of_every_layout_and_type() {
     }
     check(2e-5, |b| {
         let (x, y) = (f32s(b, "x", &[3, 20, 30]), f32s(b, "y", &[3, 30, 8]));
-        let spec = Contract::new(vec![(0, 0)], vec![(2, 1)]);
-        let product = b.contract(x, y, spec);
+        let spec = MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]);
+        let product = b.matmul(x, y, spec);
         let half = b.scale(product, 0.5);
         output(b, "half", half);
     });
@@ -62,7 +62,7 @@ fn a_bias_gradient_beside_its_weight_gradient() {
             let (x, g) = (data(b, "x", dtype, &[batch, m]), data(b, "g", dtype, &[batch, n]));
             let g = b.unary(Unary::Sin, g);
             output(b, "g", g);
-            let dw = b.contract(x, g, Contract::new(vec![], vec![(0, 0)]));
+            let dw = b.matmul(x, g, MatmulSpec::new(vec![], vec![(0, 0)]));
             let db = b.sum(g, &[0]);
             output(b, "dw", dw);
             output(b, "db", db);
@@ -78,11 +78,11 @@ fn long_contractions_are_split() {
         for dtype in [DType::F32, DType::F64] {
             check(1e-4, |b| {
                 let (x, d) = (data(b, "x", dtype, &[2, k, m]), data(b, "d", dtype, &[2, k, n]));
-                let both = b.contract(x, d, Contract::new(vec![(0, 0)], vec![(1, 1)]));
+                let both = b.matmul(x, d, MatmulSpec::new(vec![(0, 0)], vec![(1, 1)]));
                 let half = b.scale(both, 0.5);
                 output(b, "half", half);
                 let (x, d) = (data(b, "y", dtype, &[k, m]), data(b, "e", dtype, &[k, n]));
-                let dw = b.contract(x, d, Contract::new(vec![], vec![(0, 0)]));
+                let dw = b.matmul(x, d, MatmulSpec::new(vec![], vec![(0, 0)]));
                 output(b, "dw", dw);
                 let db = b.sum(d, &[0]);
                 output(b, "db", db);
@@ -111,11 +111,11 @@ fn network_step(batch: usize) -> Graph {
         let x = b.scale(x, 1.0 / 255.0);
         let label = b.gather(labels, rows, 0, 0);
         let label = b.cast(label, DType::I32);
-        let pre = b.matmul(x, w1);
+        let pre = b.mm(x, w1);
         let pre = b.add(pre, b1);
         let zero = b.full_like(pre, 0.0);
         let h = b.binary(Binary::Max, pre, zero);
-        let logits = b.matmul(h, w2);
+        let logits = b.mm(h, w2);
         let logits = b.add(logits, b2);
         let p = softmax(b, logits, 1);
         let classes = b.iota(1, ty(DType::I32, &[batch, 10]));
@@ -128,14 +128,14 @@ fn network_step(batch: usize) -> Graph {
         output(b, "loss", loss);
         let d = b.sub(p, hit);
         let d = b.scale(d, 1.0 / batch as f64);
-        let contracted = |l, r| Contract::new(vec![], vec![(l, r)]);
+        let contracted = |l, r| MatmulSpec::new(vec![], vec![(l, r)]);
         let db2 = b.sum(d, &[0]);
-        let dw2 = b.contract(h, d, contracted(0, 0));
-        let dh = b.contract(d, w2, contracted(1, 1));
+        let dw2 = b.matmul(h, d, contracted(0, 0));
+        let dh = b.matmul(d, w2, contracted(1, 1));
         let mask = b.binary(Binary::Gt, h, zero);
         let dh = b.scalar(Scalar::Select, &[mask, dh, zero]);
         let db1 = b.sum(dh, &[0]);
-        let dw1 = b.contract(x, dh, contracted(0, 0));
+        let dw1 = b.matmul(x, dh, contracted(0, 0));
         for ((param, grad), (name, shape)) in params.into_iter().zip([dw1, db1, dw2, db2]).zip(shapes) {
             let moment = b.input(&format!("{name}.m"), InputKind::State, ty(DType::F32, shape));
             let m = b.scale(moment, 0.9);

@@ -27,8 +27,8 @@ fn product(
         let x = data(b, "x", dtype, &[batch, m, k]);
         let w = data(b, "w", dtype, &[batch, n, k]);
         let bias = data(b, "bias", dtype, &[n]);
-        let spec = Contract::new(vec![(0, 0)], vec![(2, 2)]);
-        let y = b.contract(x, w, spec);
+        let spec = MatmulSpec::new(vec![(0, 0)], vec![(2, 2)]);
+        let y = b.matmul(x, w, spec);
         let y = b.scale(y, 2.0);
         let bias = b.broadcast_like(bias, y);
         let y = b.add(y, bias);
@@ -74,7 +74,7 @@ fn blocks_of_columns_of_a_product_are_reduced_in_tiles() {
                 let x = data(b, "x", DType::F32, &[batch, m, k]);
                 let w = data(b, "w", DType::F32, &[batch, n, k]);
                 let bias = data(b, "bias", DType::F32, &[n]);
-                let y = b.contract(x, w, Contract::new(vec![(0, 0)], vec![(2, 2)]));
+                let y = b.matmul(x, w, MatmulSpec::new(vec![(0, 0)], vec![(2, 2)]));
                 let bias = b.broadcast_like(bias, y);
                 let y = b.sub(y, bias);
                 let y = b.reshape(y, &[batch, m, n / width, width]);
@@ -98,7 +98,7 @@ fn a_product_with_other_users_or_short_rows_is_stored() {
     let stored = |n: usize, is_output: bool| {
         let graph = graph(|b| {
             let (x, w) = (f32s(b, "x", &[30, 8]), f32s(b, "w", &[8, n]));
-            let y = b.matmul(x, w);
+            let y = b.mm(x, w);
             let best = b.reduce(Monoid::Max, y, &[1]);
             output(b, "best", best);
             if is_output {
@@ -117,7 +117,7 @@ fn a_product_with_other_users_or_short_rows_is_stored() {
 fn a_matmul_fold_has_side_sums() {
     let graph = graph(|b| {
         let (x, w) = (f32s(b, "x", &[50, 70]), f32s(b, "w", &[50, 300]));
-        let y = b.contract(x, w, Contract::new(vec![], vec![(0, 0)]));
+        let y = b.matmul(x, w, MatmulSpec::new(vec![], vec![(0, 0)]));
         let best = b.reduce(Monoid::Max, y, &[1]);
         let bias = b.sum(w, &[0]);
         output(b, "best", best);
@@ -214,7 +214,7 @@ fn an_opaque_kernel_runs_between_others() {
 fn any_row_reduction_of_a_product_is_a_matmul_fold() {
     let build = |b: &mut Builder| {
         let (x, w) = (f32s(b, "x", &[90, 20]), f32s(b, "w", &[20, 3000]));
-        let y = b.matmul(x, w);
+        let y = b.mm(x, w);
         let y = b.call("even_sum", &[y], Attrs::default()).unwrap()[0];
         output(b, "y", y);
     };

@@ -22,13 +22,13 @@ fn kernels(dtype: DType) -> Vec<Kernel> {
     let idx = b.input("idx", InputKind::Data, Type::new(DType::I32, &[200]));
     let idx = b.check_index(idx, 100);
     let x = b.gather(table, idx, 0, 0);
-    let h = b.matmul(x, weights);
+    let h = b.mm(x, weights);
     let h = b.unary(Unary::Tanh, h);
     let peak = b.reduce(Monoid::Max, h, &[1]);
     let peak = b.unreduce(peak, &[1], h);
     let y = b.sub(h, peak);
     let total = b.sum(y, &[0, 1]);
-    let gradient = b.contract(x, y, Contract::new(vec![], vec![(0, 0)]));
+    let gradient = b.matmul(x, y, MatmulSpec::new(vec![], vec![(0, 0)]));
     let bias = b.sum(y, &[0]);
     let scanned =
         b.push(NodeOp::Scan { monoid: Monoid::Sum, axis: 1 }, vec![y], Type::new(dtype, &[200, 304]));

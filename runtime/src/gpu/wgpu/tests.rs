@@ -250,7 +250,7 @@ fn planned_steps(device: &DeviceModel) -> Arc<Plan> {
     let registry = Registry::new();
     let mut b = Builder::new(Graph::new("steps"), &registry);
     let x = b.input("x", InputKind::State, Type::new(DType::F32, &[8, 8]));
-    let product = b.matmul(x, x);
+    let product = b.mm(x, x);
     let drawn = b.random_bits("drawn", &[8, 8]);
     let drawn = b.cast(drawn, DType::F32);
     let drawn = b.scale(drawn, 1e-10);

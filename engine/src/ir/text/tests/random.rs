@@ -209,7 +209,7 @@ fn add_node(b: &mut Builder, random: &mut Random, kind: u8) -> Option<()> {
             Some(())
         }
         15 => add_gather_or_scatter(b, random),
-        16 => add_contract(b, random),
+        16 => add_matmul(b, random),
         17 => {
             b.random_bits("salt", &[1 + random.below(4)]);
             Some(())
@@ -336,12 +336,12 @@ fn add_gather_or_scatter(b: &mut Builder, random: &mut Random) -> Option<()> {
     Some(())
 }
 
-fn add_contract(b: &mut Builder, random: &mut Random) -> Option<()> {
+fn add_matmul(b: &mut Builder, random: &mut Random) -> Option<()> {
     let x = some(b, random, |ty| ranked(ty) && ty.dtype != DType::Bool)?;
     let last = b.ty(x).rank() - 1;
     let batch = if last > 0 && random.below(2) == 0 { vec![(0, 0)] } else { vec![] };
     let precision = random.pick(&[None, Some(Precision::F32), Some(Precision::Tf32)]);
-    b.contract(x, x, Contract::new(batch, vec![(last, last)]).with_precision(precision));
+    b.matmul(x, x, MatmulSpec::new(batch, vec![(last, last)]).with_precision(precision));
     Some(())
 }
 

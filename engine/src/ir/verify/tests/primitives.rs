@@ -159,10 +159,10 @@ fn reductions_indexing_and_products_agree_with_their_operands() {
             "y: f32[2] = .gather(x, i, axis=0, batch=1)",
             "y: f32[2, 3] = .scatter_add(x, i, w, axis=0)",
             "y: f32[3, 2] = .scatter_set(x, i, x, axis=0)",
-            "y: f32[2] = .contract(x, x, contracted=[[1, 1]])",
-            "y: f32[2, 2] = .contract(x, x, contracted=[[0, 1]])",
-            "y: f32[2, 2] = .contract(x, x, contracted=[[1, 1], [1, 0]])",
-            "y: f32[2] = .contract(x, i, contracted=[[0, 0]])",
+            "y: f32[2] = .matmul(x, x, contracted=[[1, 1]])",
+            "y: f32[2, 2] = .matmul(x, x, contracted=[[0, 1]])",
+            "y: f32[2, 2] = .matmul(x, x, contracted=[[1, 1], [1, 0]])",
+            "y: f32[2] = .matmul(x, i, contracted=[[0, 0]])",
         ],
         expect![[r#"
             y: f32[3] = .sum(x, axes=[1])
@@ -196,14 +196,14 @@ fn reductions_indexing_and_products_agree_with_their_operands() {
                 the updates are f32[3], not f32[2, 3]
             y: f32[3, 2] = .scatter_set(x, i, x, axis=0)
                 the result is f32[2, 3], not f32[3, 2]
-            y: f32[2] = .contract(x, x, contracted=[[1, 1]])
+            y: f32[2] = .matmul(x, x, contracted=[[1, 1]])
                 the result is f32[2, 2], not f32[2]
-            y: f32[2, 2] = .contract(x, x, contracted=[[0, 1]])
+            y: f32[2, 2] = .matmul(x, x, contracted=[[0, 1]])
                 axis 0 of f32[2, 3] and axis 1 of f32[2, 3] differ in extent
-            y: f32[2, 2] = .contract(x, x, contracted=[[1, 1], [1, 0]])
+            y: f32[2, 2] = .matmul(x, x, contracted=[[1, 1], [1, 0]])
                 axis 1 of f32[2, 3] is named twice
-            y: f32[2] = .contract(x, i, contracted=[[0, 0]])
-                no contraction of f32[2, 3] with i32[2]
+            y: f32[2] = .matmul(x, i, contracted=[[0, 0]])
+                no matmul of f32[2, 3] with i32[2]
         "#]],
     );
 }

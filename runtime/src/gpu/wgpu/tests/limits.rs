@@ -10,7 +10,7 @@ fn matmul(dtype: DType, [m, n, k]: [usize; 3]) -> Kernel {
     let mut b = Builder::new(Graph::new("product"), &registry);
     let lhs = b.input("lhs", InputKind::Data, Type::new(dtype, &[m, k]));
     let rhs = b.input("rhs", InputKind::Data, Type::new(dtype, &[k, n]));
-    let y = b.matmul(lhs, rhs);
+    let y = b.mm(lhs, rhs);
     let y = b.unary(Unary::Tanh, y);
     b.graph.outputs = vec![("y".into(), y)];
     let graph = b.graph.pruned();
@@ -109,7 +109,7 @@ fn forms() -> [(&'static str, Form); 5] {
         }),
         ("product", |b| {
             let (x, y) = (input(b, "x", &[1090, 40]), input(b, "y", &[40, 1090]));
-            vec![b.matmul(x, y)]
+            vec![b.mm(x, y)]
         }),
         ("scatter", |b| {
             let (base, x) = (input(b, "base", &[200, 64]), input(b, "x", &[1000, 64]));
@@ -121,7 +121,7 @@ fn forms() -> [(&'static str, Form); 5] {
         }),
         ("batch", |b| {
             let (x, y) = (input(b, "x", &[900, 6, 7]), input(b, "y", &[900, 7, 5]));
-            vec![b.contract(x, y, Contract::new(vec![(0, 0)], vec![(2, 1)]))]
+            vec![b.matmul(x, y, MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]))]
         }),
     ]
 }

@@ -11,7 +11,7 @@ fn every_variant_of_a_matmul_can_be_timed() {
         let ty = |extents: &[usize]| Type::new(DType::F32, extents);
         let lhs = b.input("lhs", InputKind::Data, ty(&[128, 512]));
         let rhs = b.input("rhs", InputKind::Data, ty(&[512, 160]));
-        let y = b.matmul(lhs, rhs);
+        let y = b.mm(lhs, rhs);
         vec![b.unary(Unary::Tanh, y)]
     });
     let timed = choose(&gpu.gpu, &plan).unwrap();
@@ -57,7 +57,7 @@ fn choices_of_a_checkpoint_are_adopted_on_the_same_model() {
         let ty = |extents: &[usize]| Type::new(DType::F32, extents);
         let lhs = b.input("lhs", InputKind::Data, ty(&[128, 512]));
         let rhs = b.input("rhs", InputKind::Data, ty(&[512, 160]));
-        vec![b.matmul(lhs, rhs)]
+        vec![b.mm(lhs, rhs)]
     });
     let Some((found, has_timed)) = chosen_with(None, &plan) else { return };
     assert!(has_timed);

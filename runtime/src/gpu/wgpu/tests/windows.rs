@@ -18,7 +18,7 @@ fn convolutions(b: &mut Builder) -> Vec<Value> {
         let rows = b.window(x, 3, 3, [1, 1]);
         b.window(rows, 5, 3, [1, 1])
     };
-    let by_k = Contract::new(vec![(0, 0)], vec![(2, 1)]);
+    let by_k = MatmulSpec::new(vec![(0, 0)], vec![(2, 1)]);
     // The result.
     let of_image = windows(b, image);
     let columns = b.permute(of_image, &[0, 1, 2, 4, 6, 3, 5]);
@@ -30,7 +30,7 @@ fn convolutions(b: &mut Builder) -> Vec<Value> {
     };
     let rows = for_items(b, weights);
     let rows = b.reshape(rows, &[n * groups, out, channels * 9]);
-    let result = b.contract(rows, columns, by_k.clone());
+    let result = b.matmul(rows, columns, by_k.clone());
     let zero = b.full_like(result, 0.0);
     let result = b.binary(Binary::Max, result, zero);
     // The gradient of an image, from windows that run backwards.
@@ -43,7 +43,7 @@ fn convolutions(b: &mut Builder) -> Vec<Value> {
     let rows = for_items(b, weights);
     let rows = b.permute(rows, &[0, 1, 3, 2, 4, 5]);
     let rows = b.reshape(rows, &[n * groups, channels, out * 9]);
-    let of_images = b.contract(rows, columns, by_k.clone());
+    let of_images = b.matmul(rows, columns, by_k.clone());
     // The gradient of the weights.
     let inside = [n, groups, out, places, places];
     let rows = b.slice(gradient, &[0; 5], &inside, &[1; 5]);
@@ -51,7 +51,7 @@ fn convolutions(b: &mut Builder) -> Vec<Value> {
     let rows = b.reshape(rows, &[groups, out, n * places * places]);
     let columns = b.permute(of_image, &[1, 0, 3, 5, 2, 4, 6]);
     let columns = b.reshape(columns, &[groups, n * places * places, channels * 9]);
-    let of_weights = b.contract(rows, columns, by_k);
+    let of_weights = b.matmul(rows, columns, by_k);
     vec![result, of_images, of_weights]
 }
 
