@@ -114,6 +114,33 @@ fn a_group_may_have_an_optimizer_of_its_own() {
     }
 }
 
+/// A parameter behind `detach` or behind whole numbers is a constant: it does not decay, by any optimizer.
+#[test]
+fn parameters_that_no_gradient_reaches_stay() {
+    for (optimizer, accumulate) in [("AdamW(lr: 0.1, weight_decay: 1)", 1), ("Lamb(lr: 0.1)", 2)] {
+        let text = r#"(
+            data: {"rows": (source: "numbers", n_train: 32, n_test: 8)},
+            inputs: {"row": (type: "i32[B]", from: "rows.number")},
+            params: {"a": (type: "f32[2]", init: 1), "b": (type: "f32[2]", init: 1), "c": (type: "f32[2]", init: 1)},
+            nodes: {
+                "zero": "0.0 * mean(cast(row, dtype=f32))",
+                "loss": "sum(a * detach(b)) + sum(cast(cast(c, dtype=i32), dtype=f32)) + zero",
+            },
+            stages: {
+                "train": Train(
+                    data: "rows.train", batch: 8, accumulate: ACCUMULATE, loss: "loss", optimizer: OPTIMIZER,
+                ),
+                "after": Run(outputs: ["a", "b", "c"]),
+            },
+        )"#;
+        let text = text.replace("ACCUMULATE", &accumulate.to_string()).replace("OPTIMIZER", optimizer);
+        let report = run(&text).unwrap();
+        let values = |name: &str| report.outputs[name].values.to_f64();
+        assert!(values("a")[0] < 0.9, "{optimizer}: {:?}", values("a"));
+        assert_eq!([values("b"), values("c")], [[1.0; 2], [1.0; 2]], "{optimizer}");
+    }
+}
+
 /// Parameters of a group are updated in one kernel, however many they are. Without decay, its body is another.
 #[test]
 fn each_group_is_one_kernel() {

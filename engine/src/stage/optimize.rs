@@ -125,6 +125,7 @@ fn total_of(b: &mut Builder, names: &mut Names, param: Value) -> Result<Value, S
 /// A graph with the gradients of its loss by parameters, and the factor of a scaled loss.
 struct Gradients<'r> {
     b: Builder<'r>,
+    /// The parameters that a gradient reaches.
     params: Vec<Value>,
     /// Not scaled.
     grads: Vec<Value>,
@@ -164,7 +165,7 @@ fn gradients<'r>(
         let span = graph.nodes[plain.node].span;
         return Err(StageIssue { code: Code::E0115, ..StageIssue::new(message, span).help(help) });
     }
-    let of_more = of_more.to_vec();
+    let (of_params, of_more) = (of_params.to_vec(), of_more.to_vec());
     let recomputed = recompute(differentiated, graph, steps.recomputed, registry);
     let Differentiated { graph, map, grads, .. } = recomputed;
     let wrt: Vec<Value> = wrt.iter().map(|p| map[p.node][p.port]).collect();
@@ -175,7 +176,19 @@ fn gradients<'r>(
     let more = names.into_iter().zip(grads.split_off(params.len())).zip(of_more);
     let reached = more.filter(|(_, is_reached)| *is_reached);
     b.graph.outputs.extend(reached.map(|((name, grad), _)| (name.clone(), grad)));
-    Ok(Gradients { params: wrt[..params.len()].to_vec(), b, grads, factor })
+    // A parameter behind `detach` is a constant: an optimizer would decay it.
+    let stepped = wrt.into_iter().zip(grads).zip(of_params).filter(|(_, is_reached)| *is_reached);
+    let (params, grads) = stepped.map(|(pair, _)| pair).unzip();
+    Ok(Gradients { b, params, grads, factor })
+}
+
+/// Those parameters that a gradient of the first output of a graph reaches.
+pub fn reached(graph: &Graph, params: Vec<Symbol>, registry: &Registry) -> Result<Vec<Symbol>, StageIssue> {
+    let found: Vec<(Symbol, Value)> =
+        params.into_iter().filter_map(|name| graph.find(&name).map(|value| (name, value))).collect();
+    let wrt: Vec<Value> = found.iter().map(|(_, value)| *value).collect();
+    let reached = differentiate(graph, registry, graph.outputs[0].1, &wrt).map_err(no_gradient)?.reached;
+    Ok(found.into_iter().zip(reached).filter(|(_, is_reached)| *is_reached).map(|(pair, _)| pair.0).collect())
 }
 
 /// The graph with gradients of a scalar by some of its values, which become outputs of these names.

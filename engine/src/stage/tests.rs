@@ -282,7 +282,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
     let graph = training(&pipeline(&registry), &stage, &points(), BATCHES, &registry).unwrap().graph;
     assert_eq!(of_params(&graph), ["d.w"]);
 
-    // One value is the gradient of both, a name is taken, and nothing arrives at the last.
+    // One value is the gradient of both, a name is taken, and nothing arrives at the last, which makes no step.
     let text = "
         graph several {
           param a: f32[]
@@ -309,7 +309,7 @@ fn the_gradient_of_a_parameter_has_a_name() {
     };
     let graph = optimize::optimize(&graph, &steps, &[], &registry).unwrap();
     let names = of_params(&graph);
-    assert_eq!((&names[0][..], &names[1][..], &names[3][..]), ("d.a", "d.b", "d.e"));
+    assert_eq!((names.len(), &names[0][..], &names[1][..]), (3, "d.a", "d.b"));
     assert_ne!(names[2], "d.c");
 }
 

@@ -146,15 +146,18 @@ fn apply(
     (n_steps, norm): (usize, NormShown),
     registry: &Registry,
 ) -> Result<Graph, StageIssue> {
-    let trained = trained(pipeline, stage);
-    let updates = Updates::of(pipeline, stage);
+    let (measured, updates) = (measured(stage), Updates::of(pipeline, stage));
+    let extents = rows::extents(pipeline, &stage.data.data, stage.batch)?;
+    let batch =
+        Wanted { outputs: &measured, state: &updates.of_batch, mode: stage.mode, precision: stage.precision };
+    let trained =
+        optimize::reached(&select(pipeline, &batch, &extents)?, trained(pipeline, stage), registry)?;
     let changed = (&*trained, &*updates.once);
     let Some(steps) = steps(pipeline, stage, changed, (n_steps, norm), registry) else {
         return Err(StageIssue::new("`accumulate` needs an optimizer", None));
     };
     let wanted =
         Wanted { outputs: &[], state: &updates.of_step, mode: stage.mode, precision: stage.precision };
-    let extents = rows::extents(pipeline, &stage.data.data, stage.batch)?;
     optimize::apply(select(pipeline, &wanted, &extents)?, &steps, &pipeline.params, registry)
 }
 
