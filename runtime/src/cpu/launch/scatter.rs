@@ -1,8 +1,9 @@
 //! Launches of scatters.
 //!
 //! The result is cut into slabs. One worker fills a slab: it writes the base, then walks all indices in their order and
-//! combines the updates that fall into the slab. So the order of each sum does not depend on the number of threads. Computed
-//! updates are computed a few rows at a time, only by the worker whose slab they fall into.
+//! combines the updates that fall into the slab. So the order of each sum does not depend on the number of threads. Long rows
+//! of updates are computed by the worker whose slab they fall into. Shorter ones are computed many at a time, by each worker:
+//! to start a body costs more than their elements.
 
 use super::super::interp::{ScratchSize, Sharing, slice_mut, value_only, with_size, with_type};
 use super::super::pool::Pool;
@@ -23,6 +24,9 @@ const COLUMNS: usize = 256;
 const N_RANGES: usize = 8;
 /// Rows shorter than this are computed by a single worker, wherever they fall.
 const SHORT_ROW: usize = 16;
+/// Rows shorter than this are computed by each worker, wherever they fall, and by so many workers at most.
+const LONG_ROW: usize = 256;
+const MOST_WORKERS: usize = 4;
 /// The indices that are computed at a time.
 const N_INDICES: usize = 1024;
 /// The elements of updates that are computed at a time, if they are not one row.
@@ -69,7 +73,8 @@ impl KernelLaunch for ScatterLaunch {
 
     unsafe fn run(&mut self, pool: &mut Pool, workers: &mut [WorkerScratch], call: Call) {
         let [n_batch, n_before, ..] = self.body.extents;
-        let n_slabs = n_batch * n_before * self.column_chunks() * self.ranges();
+        let n_ranges = self.ranges(workers.len());
+        let n_slabs = n_batch * n_before * self.column_chunks() * n_ranges;
         // SAFETY: the caller's; slabs are disjoint.
         unsafe {
             for run in self.body_runs() {
@@ -78,7 +83,7 @@ impl KernelLaunch for ScatterLaunch {
             pool.run_with(n_slabs, workers, |number, scratch| {
                 let WorkerScratch { worker, source, .. } = scratch;
                 let reader = Reader { call, worker, scratch: source };
-                self.fill(&self.slab(number), reader);
+                self.fill(&self.slab(number, n_ranges), reader);
             });
         }
     }
@@ -125,18 +130,26 @@ impl ScatterLaunch {
         }
     }
 
-    fn ranges(&self) -> usize {
-        let [n_batch, n_before, n_indexed, _, n_after] = self.body.extents;
-        let is_short = matches!(self.updates, Rows::Computed(_)) && n_after < SHORT_ROW;
-        match n_batch * n_before * self.column_chunks() < N_RANGES && !is_short {
-            true => n_indexed.clamp(1, N_RANGES),
-            false => 1,
-        }
+    /// Whether rows of updates are computed by each worker, wherever they fall.
+    fn computes_all(&self) -> bool {
+        matches!(self.updates, Rows::Computed(_)) && self.n_after() < LONG_ROW
     }
 
-    fn slab(&self, number: usize) -> Slab {
+    /// The parts of the indexed axis for so many workers.
+    fn ranges(&self, n_workers: usize) -> usize {
+        let [n_batch, n_before, n_indexed, _, n_after] = self.body.extents;
+        let most = match self.computes_all() {
+            true if n_after < SHORT_ROW => 1,
+            true => n_workers.min(MOST_WORKERS),
+            false => N_RANGES,
+        };
+        let is_few = n_batch * n_before * self.column_chunks() < N_RANGES;
+        if is_few { most.min(n_indexed).max(1) } else { 1 }
+    }
+
+    fn slab(&self, number: usize, n_ranges: usize) -> Slab {
         let [_, _, n_indexed, _, n_after] = self.body.extents;
-        let (n_chunks, n_ranges) = (self.column_chunks(), self.ranges());
+        let n_chunks = self.column_chunks();
         let (lead, rest) = (number / (n_chunks * n_ranges), number % (n_chunks * n_ranges));
         let (chunk, range) = (rest / n_ranges, rest % n_ranges);
         let bound = |range: usize| n_indexed * range / n_ranges;
@@ -200,7 +213,9 @@ impl ScatterLaunch {
         };
         let mut at = 0;
         while at < n {
-            let own = indices[at..].iter().take(most).take_while(|index| is_own(index)).count();
+            let next = indices[at..].iter().take(most);
+            let own =
+                if self.computes_all() { next.len() } else { next.take_while(|index| is_own(index)).count() };
             if own > 0 {
                 // SAFETY: as above.
                 unsafe { self.combine(slab, reader, first_row + at, &indices[at..at + own]) };
@@ -209,7 +224,7 @@ impl ScatterLaunch {
         }
     }
 
-    /// Combines the rows of updates from `first_row` on, one for each index.
+    /// Combines the rows of updates from `first_row` on, one for each index, as far as they fall into the slab.
     unsafe fn combine(&self, slab: &Slab, reader: &mut Reader, first_row: usize, indices: &[i64]) {
         let [_, _, n_indexed, n_indices, n_after] = self.body.extents;
         let size = self.dtype.size();
@@ -236,6 +251,7 @@ impl ScatterLaunch {
             out: out.wrapping_add((slab.lead * n_indexed * n_after + slab.columns.start) * size),
             pitch: n_after,
             width: slab.columns.len(),
+            rows: slab.rows.clone(),
         };
         // SAFETY: as above; all rows are inside.
         unsafe {
@@ -270,13 +286,16 @@ struct Combined {
     out: *mut u8,
     pitch: usize,
     width: usize,
+    /// The targets that count.
+    rows: Range<usize>,
 }
 
 impl Combined {
     unsafe fn run<T: Copy>(&self, indices: &[i64], with: impl Fn(T, T) -> T) {
-        for (i, &row) in indices.iter().enumerate() {
+        let targets = indices.iter().map(|&row| usize::try_from(row).unwrap_or(usize::MAX)).enumerate();
+        for (i, row) in targets.filter(|(_, row)| self.rows.contains(row)) {
             let from = self.updates.cast::<T>().wrapping_offset(i as isize * self.stride);
-            let to = self.out.cast::<T>().wrapping_add(row as usize * self.pitch);
+            let to = self.out.cast::<T>().wrapping_add(row * self.pitch);
             // SAFETY: the caller's; both rows are inside.
             unsafe {
                 let (out, updates) =
