@@ -10,8 +10,7 @@ use crate::codegen::ops::reduction::{State, butterfly};
 use crate::codegen::schedule::attention_blocked::AttentionBlocked;
 use crate::codegen::schedule::map::at_point;
 use crate::codegen::schedule::tile_block::{
-    DEPTH, Line, SlicedSource, THREADS, TileBlock, add_products, at_most, load_lines, moved, mutables, noted,
-    shared_vectors, within,
+    DEPTH, Line, SlicedSource, THREADS, TileBlock, at_most, moved, mutables, noted, shared_vectors, within,
 };
 use crate::fusion::{Class, FusedBody, FusedOp, Reg};
 use crate::ir::{Monoid, Scalar};
@@ -153,7 +152,6 @@ impl<'k> Tile<'k> {
     /// This thread's products of queries and keys, row by row.
     fn products(&self, code: &mut Code, first_key: Variable) -> Result<Vec<Variable>, CodegenError> {
         let AttentionBlocked { m, n, k, rows, keys, ref query, ref key, .. } = *self.form;
-        let sums = mutables(code, rows.each * keys.each, 0.0);
         let (start, matrix, body) = (code.at(0), self.block.matrix, self.body);
         let queries = SlicedSource {
             source: query,
@@ -174,12 +172,7 @@ impl<'k> Tile<'k> {
             shared: (self.shared[0], DEPTH * rows.pitch()),
             ..queries
         };
-        let [down, across] = self.block.thread;
-        self.block.slices(code, [&queries, &keys], k, |code, _, i| {
-            let (left, right) = (queries.load(code, i, down), keys.load(code, i, across));
-            add_products(code, &left, &right, &sums);
-        })?;
-        Ok(sums.into_iter().map(|sum| code.snapshot(sum)).collect())
+        self.block.products(code, [&queries, &keys])
     }
 
     /// Adds the values of a tile of keys, times their weights, to the result.
@@ -201,13 +194,7 @@ impl<'k> Tile<'k> {
             first: [code.at(0), first_key],
             shared: (self.shared[1], 0),
         };
-        let [down, across] = self.block.thread;
-        self.block.slices(code, [&values], keys.count(), |code, slice, i| {
-            let key = code.add_at(slice, i);
-            let left = load_lines(code, rows, (self.shared[0], 0), [key, down]);
-            let right = values.load(code, i, across);
-            add_products(code, &left, &right, &running.results);
-        })
+        self.block.add_rows(code, (self.shared[0], rows), &values, &running.results)
     }
 
     // ---- Scores and weights.

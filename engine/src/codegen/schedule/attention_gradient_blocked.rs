@@ -18,8 +18,8 @@ use crate::codegen::schedule::map::at_point;
 use crate::codegen::schedule::matmul_point::with_sum;
 use crate::codegen::schedule::source::SourceForm;
 use crate::codegen::schedule::tile_block::{
-    DEPTH, LANES, Line, Lines, SlicedSource, THREADS, TileBlock, add_products, at_most, load_lines, moved,
-    mutables, noted, shared_vectors, threads, within,
+    DEPTH, LANES, Line, Lines, SlicedSource, THREADS, TileBlock, at_most, moved, mutables, noted,
+    shared_vectors, threads, within,
 };
 use crate::device_model::DeviceModel;
 use crate::fusion::{AttentionGradientBody, Class, FusedBody, FusedOp, Kernel, PointSum, Reg, Work};
@@ -282,22 +282,18 @@ impl<'k> Tile<'k> {
             Some(_) => vec![],
             None => self.queries(code, &others)?,
         };
-        let products = [0, 1].map(|product| self.product(code, product, first));
-        let [scores, slopes] = products;
+        let [scores, slopes] = [0, 1].map(|product| self.product(code, product, first));
         let (scores, slopes) = (scores?, slopes?);
         let mut values: Vec<Vec<Variable>> = vec![vec![]; form.sums.len()];
         for i in 0..own.each {
             for (j, other) in others.iter().enumerate() {
-                let queries = own_queries.map_or(&others_queries[..], |queries| queries);
-                let (query, key) = if own_queries.is_some() { (i, j) } else { (j, i) };
-                let lines = if own_queries.is_some() {
-                    [&self.lines[..], &others]
-                } else {
-                    [&others, &self.lines[..]]
+                let (query, line, key) = match own_queries {
+                    Some(queries) => (&queries[i], &self.lines[i], other),
+                    None => (&others_queries[j], other, &self.lines[i]),
                 };
                 let at = i * taken_in.each + j;
-                let place = [lines[0][query].number, lines[1][key].number];
-                let registers = self.point(code, &queries[query], place, [scores[at], slopes[at]])?;
+                let place = [line.number, key.number];
+                let registers = self.point(code, query, place, [scores[at], slopes[at]])?;
                 for (sum, values) in form.sums.iter().zip(&mut values) {
                     values.push(value_of(code, &registers, sum.value, other.is_inside));
                 }
@@ -345,7 +341,6 @@ impl<'k> Tile<'k> {
         let AttentionGradientBlocked { over, ref products, extents, .. } = *self.form;
         let Product { k, ref sides } = products[number];
         let [own, taken_in] = self.form.own_and_taken_in();
-        let sums = mutables(code, own.each * taken_in.each, 0.0);
         let start = code.at(0);
         let left = SlicedSource {
             source: &sides[1 - over],
@@ -366,12 +361,7 @@ impl<'k> Tile<'k> {
             shared: (self.shared[0], DEPTH * own.pitch()),
             ..left
         };
-        let [down, across] = self.block.thread;
-        self.block.slices(code, [&left, &right], k, |code, _, i| {
-            let (left, right) = (left.load(code, i, down), right.load(code, i, across));
-            add_products(code, &left, &right, &sums);
-        })?;
-        Ok(sums.into_iter().map(|sum| code.snapshot(sum)).collect())
+        self.block.products(code, [&left, &right])
     }
 
     /// Adds values at the points of a tile, which lie in shared memory, times the rows of the other matrix.
@@ -389,13 +379,7 @@ impl<'k> Tile<'k> {
             first: [code.at(0), first],
             shared: (self.shared[1], 0),
         };
-        let [down, across] = self.block.thread;
-        self.block.slices(code, [&rows], taken_in.count(), |code, slice, i| {
-            let line = code.add_at(slice, i);
-            let left = load_lines(code, own, (self.shared[0], 0), [line, down]);
-            let right = rows.load(code, i, across);
-            add_products(code, &left, &right, &self.sums[number]);
-        })
+        self.block.add_rows(code, (self.shared[0], own), &rows, &self.sums[number])
     }
 
     /// Runs the ends of all sums.

@@ -151,7 +151,7 @@ impl TileBlock {
 
     /// Copies slices of an axis of so many positions into shared memory one after another, and multiplies each position of
     /// them, given the start of its slice and its number there. The next slice is fetched while this one is multiplied.
-    pub fn slices<const N: usize>(
+    fn slices<const N: usize>(
         &self,
         code: &mut Code,
         sources: [&SlicedSource; N],
@@ -176,6 +176,38 @@ impl TileBlock {
             code.sync();
         });
         result
+    }
+
+    /// A thread's products of its lines of two matrices with so many columns each, by line of the first.
+    pub fn products(
+        &self,
+        code: &mut Code,
+        [left, right]: [&SlicedSource; 2],
+    ) -> Result<Vec<Variable>, CodegenError> {
+        let sums = mutables(code, left.lines.each * right.lines.each, 0.0);
+        let [down, across] = self.thread;
+        self.slices(code, [left, right], left.n_summed, |code, _, i| {
+            let (left, right) = (left.load(code, i, down), right.load(code, i, across));
+            add_products(code, &left, &right, &sums);
+        })?;
+        Ok(sums.into_iter().map(|sum| code.snapshot(sum)).collect())
+    }
+
+    /// Adds to sums a thread's products of the tile that [`TileBlock::store`] has written and of the rows of another matrix.
+    pub fn add_rows(
+        &self,
+        code: &mut Code,
+        (tile, own): (Variable, Lines),
+        rows: &SlicedSource,
+        sums: &[Variable],
+    ) -> Result<(), CodegenError> {
+        let [down, across] = self.thread;
+        self.slices(code, [rows], rows.n_summed, |code, slice, i| {
+            let line = code.add_at(slice, i);
+            let left = load_lines(code, own, (tile, 0), [line, down]);
+            let right = rows.load(code, i, across);
+            add_products(code, &left, &right, sums);
+        })
     }
 
     /// Writes a thread's values of a tile to shared memory: a row for each line that is taken in, of all lines of the block.
@@ -303,7 +335,7 @@ impl SlicedSource<'_> {
     }
 
     /// The lines of a thread at position `i` of the slice in shared memory.
-    pub fn load(&self, code: &mut Code, i: Variable, thread: Variable) -> Vec<Variable> {
+    fn load(&self, code: &mut Code, i: Variable, thread: Variable) -> Vec<Variable> {
         load_lines(code, self.lines, self.shared, [i, thread])
     }
 
@@ -328,7 +360,7 @@ impl SlicedSource<'_> {
 }
 
 /// The lines of a thread in row `i` of an array in shared memory.
-pub fn load_lines(
+fn load_lines(
     code: &mut Code,
     lines: Lines,
     (shared, start): (Variable, usize),
@@ -356,7 +388,7 @@ pub fn shared_vectors(code: &mut Code, lanes: usize, length: usize) -> Variable 
 }
 
 /// Adds the products of a thread's lines to its sums.
-pub fn add_products(code: &mut Code, left: &[Variable], right: &[Variable], sums: &[Variable]) {
+fn add_products(code: &mut Code, left: &[Variable], right: &[Variable], sums: &[Variable]) {
     let pairs = left.iter().flat_map(|&left| right.iter().map(move |&right| (left, right)));
     for ((left, right), &sum) in pairs.zip(sums) {
         let next = code.fma(left, right, sum);
