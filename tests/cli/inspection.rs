@@ -154,17 +154,20 @@ fn next_values_of_states_are_dumped() {
       params: {"w": (type: "f32[]", init: 1), "n": (type: "f32[]", state: true), "sum": (type: "f32[]", state: true)},
       nodes: {
         "x": "cast(row, dtype=f32)", "loss": "mean(x * w)", "n_next": "n + w", "sum_next": "sum + sum(x)",
+        "same": "w * 1.0",
       },
       stages: {"train": Train(
         data: "rows.train", batch: 4, accumulate: 2, epochs: 2, loss: "loss", optimizer: Sgd(lr: 1),
-        state: {"n": "n_next", "sum": "sum_next"},
+        state: {"n": "n_next", "sum": "sum_next"}, metrics: ["same"],
       )},
     )"#;
     desk.write("tiny.ron", graph);
-    desk.run(&["--dump", "n_next", "--dump", "sum_next"]);
+    desk.run(&["--dump", "n_next", "--dump", "sum_next", "--dump", "same"]);
     let kept = |node: &str| npy::read(&desk.path(&format!("dump/train.{node}.npy"))).unwrap().to_f64();
     // The first step adds the first weight, 1, the second one 1 - 3.5; the rows 0 to 7 are summed twice.
     assert_eq!((kept("n_next"), kept("sum_next")), (vec![1.0 - 2.5], vec![56.0]));
+    // The last step reads the weight that it updates.
+    assert_eq!(kept("same"), [-2.5]);
 }
 
 /// The gradients of `sum(h * h)` with `h = 3 w` and `w = 2`.

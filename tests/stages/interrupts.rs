@@ -179,6 +179,20 @@ fn a_repeat_ends_in_the_state_of_the_best_epoch() {
     }
 }
 
+/// The best epoch has a count of skipped steps of its own, which is not that of the stage.
+#[test]
+fn a_training_that_restores_its_best_epoch_reports_all_skipped_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let restoring = judged(dir.path()).replace("Train(", "Train(precision: F16, ");
+    let restoring = restoring.replace("start: 0.01", "start: 1e-36");
+    // The scaled loss is above the largest f32 at first.
+    let text = |stage: &str| text(stage).replace(r#""error": "mean("#, r#""error": "1e34 * mean("#);
+    let skipped = |stage: &str| run(&text(stage)).unwrap().stages[0].loss_scale.clone().unwrap().skipped;
+    let expected = skipped(&restoring.replace("restore_best: true", "restore_best: false"));
+    assert!(expected > 0);
+    assert_eq!(skipped(&restoring), expected);
+}
+
 /// Each training goes on with its own learning rate, although the rates of both are one state.
 #[test]
 fn resumed_trainings_of_a_repeat_have_their_own_rates() {

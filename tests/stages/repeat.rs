@@ -111,6 +111,71 @@ fn trips_end_by_their_number_or_by_a_condition() {
     }
 }
 
+/// An output that is a parameter, or equal to one, has the value that its stage has seen, although a later part updates it.
+#[test]
+fn outputs_of_a_part_are_those_of_its_last_trip() {
+    let stages = format!(
+        r#"{} "look": Run(outputs: ["w", "same", "copied", "squared"]),
+            "turns": Repeat(stages: ["look", (stage: "one", steps: 1)], times: 3)"#,
+        trainings(None)
+    );
+    let nodes = r#""same": "w + 0.0", "copied": "copy(w)", "squared": "w * w", "next""#;
+    let mut session = session(&text(&stages).replace("\"next\"", nodes), Options::default());
+    let outputs = session.run_stages(None, &mut |_| {}).unwrap().outputs;
+    let seen = |name: &str| outputs[name].values.to_f64()[0] as f32;
+    assert_eq!((seen("same"), seen("copied")), (seen("w"), seen("w")));
+    assert_eq!(seen("squared"), seen("w") * seen("w"));
+    assert_ne!(f64::from(seen("w")), session.parameters().unwrap()["w"].to_f64()[0]);
+}
+
+/// The factors of the loss of two trainings lie in one state.
+#[test]
+fn trainings_of_a_repeat_count_their_own_skipped_steps() {
+    let trainings = trainings(None);
+    let (one, two) = trainings.split_once("\"two\"").unwrap();
+    let one = one.replacen("Train(", "Train(precision: F16(loss_scale: 65536), ", 1);
+    let two = two.replacen("Train(", "Train(precision: F16(loss_scale: 1024), ", 1);
+    let text = |stages: &str| text(stages).replace(r#""error": "mean("#, r#""error": "1e34 * mean("#);
+    let alone = text(&format!("{one} \"two\"{two}"));
+    let turns = r#""turns": Repeat(stages: [(stage: "one", steps: 2), (stage: "two", steps: 3)], times: 9)"#;
+    let together = text(&format!("{one} \"two\"{two} {turns}"));
+    let [alone, together] = [alone, together].map(|text| {
+        let stages = run(&text).unwrap().stages;
+        ["one", "two"].map(|name| stages.iter().find(|stage| stage.name == name).unwrap().loss_scale.clone())
+    });
+    assert_eq!(alone, together);
+    let skipped = together.map(|scale| scale.unwrap().skipped);
+    assert!(skipped[0] > 0 && skipped[0] < 5 && skipped[1] == 0, "{skipped:?}");
+}
+
+/// A `Run` that ended before the checkpoint was written has no outputs to show.
+#[test]
+fn a_resumed_repeat_says_whose_outputs_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("turns.ckpt");
+    let trainings = trainings(Some(&path));
+    let (one, _) = trainings.split_once("\"two\"").unwrap();
+    let stages = format!(
+        r#"{one} "look": Run(outputs: ["w"]),
+            "turns": Repeat(stages: [(stage: "look", when: "is_first"), (stage: "one", steps: 9)], times: 2)"#
+    );
+    let text = text(&stages).replace(r#""is_late""#, r#""is_first": "step < 1", "is_late""#);
+    let mut first = session(&text, Options::default());
+    let stop = first.cancel_flag();
+    let ended = first.run_stages(None, &mut |event| {
+        stop.fetch_or(matches!(event, Event::Progress { .. }), Ordering::Relaxed);
+    });
+    assert!(matches!(ended, Err(SessionError::Interrupted { .. })), "{ended:?}");
+    let mut notes = String::new();
+    let resumed = session(&text, Options::default()).run_stages(Some(&path), &mut |event| {
+        if let Event::Note(note) = event {
+            notes += note;
+        }
+    });
+    resumed.unwrap();
+    assert!(notes.contains("stage `look` ended before the checkpoint was written"), "{notes}");
+}
+
 /// Steps of a `Run` stage are numbered on, so random nodes draw anew in each trip.
 #[test]
 fn a_repeated_stage_draws_on() {
@@ -186,6 +251,20 @@ fn parts_that_cannot_be_are_refused() {
         let found = refused(&text(&stages).replace(r#""is_odd": "step % 2 == 1""#, far));
         assert!(found.contains(expected), "{repeat}: {found}");
     }
+    let restoring = |name: &str| {
+        format!(
+            r#""{name}": Train(data: "rows.train", batch: 8, loss: "error", optimizer: Sgd(lr: 0.1),
+                evaluate: Evaluate(data: "rows.test", batch: 8, metrics: ["error"]),
+                early_stop: (patience: 1, restore_best: true)),"#
+        )
+    };
+    let both = format!(
+        r#"{} {} "inner": Repeat(stages: ["b"], times: 1), "turns": Repeat(stages: ["a", "inner"], times: 2)"#,
+        restoring("a"),
+        restoring("b")
+    );
+    let found = refused(&text(&both));
+    assert!(found.contains("`a` and `b` both restore the state of their best epoch"), "{found}");
     let circle = r#""a": Repeat(stages: ["b"], times: 1), "b": Repeat(stages: ["a"], times: 1)"#;
     let found = refused(&text(circle));
     assert!(found.contains("stage `a` is a part of `b`, which is a part of it"), "{found}");

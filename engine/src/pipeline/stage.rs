@@ -163,6 +163,11 @@ pub trait StageKind: StageData {
         false
     }
 
+    /// Whether it ends with the state of an earlier step.
+    fn restores(&self) -> bool {
+        false
+    }
+
     /// The node behind a metric of the stage's report. `train NAME` is a metric of training, other names are of evaluation.
     fn measured(&self, _metric: &str) -> Option<&Symbol> {
         None

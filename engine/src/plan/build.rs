@@ -7,7 +7,9 @@ use super::users::Users;
 use super::{Assertion, Buffer, BufferId, Launch, Place, Plan};
 use crate::diag::Span;
 use crate::fusion::{Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Operand, Use};
-use crate::ir::{Graph, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View, in_turn_with};
+use crate::ir::{
+    Graph, InputKind, Node, NodeId, NodeOp, Output, StateLink, Symbol, Value, View, in_turn_with,
+};
 use crate::numerics::{Numerics, Precision};
 use crate::work::steps;
 use indexmap::IndexMap;
@@ -57,8 +59,8 @@ fn ordered(before: Before, mut family: IndexMap<Symbol, (NodeId, Vec<usize>)>) -
 }
 
 /// Inserts copies of values that must outlive the update of a state. One case is a next state that is another input,
-/// since two states may be swapped. The other is an output that is a state, since outputs show the values before the
-/// step's updates.
+/// since two states may be swapped. The other is an output that is a parameter or a state. Outputs show the values before
+/// the step's updates, and other plans may update them before an output is read.
 pub fn separate_states(graph: &Graph) -> Graph {
     let mut separate = graph.clone();
     let mut names: HashSet<Symbol> =
@@ -68,12 +70,17 @@ pub fn separate_states(graph: &Graph) -> Graph {
             let name = format!("{}.next", graph.nodes[link.input].name());
             separate.state[i].next = copy_of(&mut separate, link.next, &name, &mut names);
         }
-        let state = Value::of(link.input);
-        let shown = (0..graph.outputs.len()).filter(|&i| graph.outputs[i].1 == state).collect::<Vec<_>>();
-        if !shown.is_empty() {
-            let name = format!("{}.old", graph.nodes[link.input].name());
-            let copy = copy_of(&mut separate, state, &name, &mut names);
-            shown.into_iter().for_each(|i| separate.outputs[i].1 = copy);
+    }
+    let mut copies = HashMap::new();
+    for (i, &(_, value)) in graph.outputs.iter().enumerate() {
+        let node = &graph.nodes[value.node];
+        if matches!(node.op, NodeOp::Input(InputKind::Param | InputKind::State))
+            && graph.ty(value).numel() > 0
+        {
+            let name = format!("{}.old", node.name());
+            let copy =
+                copies.entry(value).or_insert_with(|| copy_of(&mut separate, value, &name, &mut names));
+            separate.outputs[i].1 = *copy;
         }
     }
     separate

@@ -4,7 +4,8 @@ use crate::diag::{Code, nearest};
 use crate::pipeline::{PartDecl, Pipeline, Stage, StageIssue};
 use std::collections::HashSet;
 
-/// Looks for parts of stages that do not exist, that several stages have, or that contain themselves.
+/// Looks for parts of stages that do not exist, that several stages have, that contain themselves, or that restore the
+/// state of different steps.
 ///
 /// # Errors
 /// If there is one.
@@ -24,6 +25,7 @@ pub fn expect_parts(pipeline: &Pipeline) -> Result<(), StageIssue> {
         }
         // A stage is a part once, so a circle leads back to where it was entered.
         expect_no_circle(pipeline, stage)?;
+        expect_one_end(pipeline, stage)?;
     }
     Ok(())
 }
@@ -57,4 +59,17 @@ fn expect_no_circle(pipeline: &Pipeline, start: &Stage) -> Result<(), StageIssue
     };
     let help = "name other stages, or leave this one out";
     Err(StageIssue { code: Code::E0212, ..StageIssue::new(message, span).help(help) })
+}
+
+/// Looks for several parts that restore state. Each restores that of all parts, so the last one would win.
+fn expect_one_end(pipeline: &Pipeline, stage: &Stage) -> Result<(), StageIssue> {
+    let parts = pipeline.with_parts(stage);
+    let mut restoring = parts.iter().filter(|part| part.kind.restores());
+    let (Some(first), Some(second)) = (restoring.next(), restoring.next()) else { return Ok(()) };
+    let message = format!(
+        "`{}` and `{}` both restore the state of their best epoch, and a `Repeat` ends in one",
+        first.name, second.name
+    );
+    let help = "leave out one `restore_best`, or keep both states with `checkpoint: (best: …)`";
+    Err(StageIssue { code: Code::E0212, ..StageIssue::new(message, second.span).help(help) })
 }

@@ -24,6 +24,10 @@ impl StageKind for TrainStage {
         true
     }
 
+    fn restores(&self) -> bool {
+        self.early_stop.as_ref().is_some_and(|early_stop| early_stop.restore_best)
+    }
+
     fn expect_declared(&self, name: &str, pipeline: &Pipeline) -> Result<(), StageIssue> {
         expect_own_name(name, self)?;
         expect_data(pipeline, &self.data.data)?;

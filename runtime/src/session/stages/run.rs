@@ -171,6 +171,12 @@ impl Part for Running {
             let outputs = self.inference.read_outputs()?;
             (run.tell)(&Event::Outputs { stage: &self.name, outputs: &outputs });
             run.add_outputs(&outputs);
+        } else if self.step > 0 && !self.inference.ready.plan.plan.outputs.is_empty() {
+            let note = format!(
+                "stage `{}` ended before the checkpoint was written; its outputs are those of the run before",
+                self.name
+            );
+            (run.tell)(&Event::Note(&note));
         }
         let report = StageReport {
             name: self.name.to_string(),

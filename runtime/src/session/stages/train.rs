@@ -227,9 +227,10 @@ impl Training {
         let saved = self.finish_saving(tell);
         match outcome.and(saved) {
             Ok(()) => {
+                // The best epoch has a count of its own.
+                let loss_scale = self.loss_scale(session)?;
                 let is_restored = self.restore_best(session)?;
                 let end = self.end(is_restored);
-                let loss_scale = self.loss_scale(session)?;
                 if let Some(scale) = &loss_scale {
                     tell(&Event::Note(&scale.to_string()));
                 }

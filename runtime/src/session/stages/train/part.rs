@@ -60,11 +60,17 @@ impl Training {
     fn unpark(&mut self, session: &Session, goal: u64) -> Result<(), SessionError> {
         // Trainings share the states of their rates. In a resumed trip, a later part has written its own.
         self.rates.write(&session.state)?;
-        let Some(Turn { goal: None, parked }) = &self.turn else { return Ok(()) };
-        for (name, word) in parked {
+        if matches!(self.turn, Some(Turn { goal: None, .. })) {
+            self.write_parked(session)?;
+            self.turn = Some(Turn { goal: Some(goal), parked: vec![] });
+        }
+        Ok(())
+    }
+
+    fn write_parked(&self, session: &Session) -> Result<(), SessionError> {
+        for (name, word) in self.turn.iter().flat_map(|turn| &turn.parked) {
             session.state.write_word(name, *word)?;
         }
-        self.turn = Some(Turn { goal: Some(goal), parked: vec![] });
         Ok(())
     }
 
@@ -137,7 +143,10 @@ impl Part for TrainPart {
             report_kept(&training.name, training.step - 1, training.batches.kept()?, run.tell);
         }
         let report = match is_complete {
-            true => self.training.conclude(session, Ok(()), run.tell)?,
+            true => {
+                self.training.write_parked(session)?;
+                self.training.conclude(session, Ok(()), run.tell)?
+            }
             false => {
                 self.training.finish_saving(run.tell)?;
                 self.training.report(None)
