@@ -1,6 +1,7 @@
 //! The entry points of products, and the floats whose products are compiled in this crate.
 
 use super::direct::DirectKernel;
+use super::few_windows::WindowsKernel;
 use super::kernel::TileKernel;
 use super::matrix::{Matrix, TileMut};
 use super::row_products::{Rows, Scores, Weighted};
@@ -23,7 +24,11 @@ pub fn gemm_tile<T: GemmFloat>(scratch: &mut Scratch<T>, a: Matrix<T>, b: Right<
         Right::Uneven(b) if b.windows.are_direct(out.n_rows) => {
             T::run_direct(DirectKernel { scratch, a, b, out })
         }
-        _ => T::run_tile(TileKernel { scratch, a, b, out, is_added: false }),
+        Right::Uneven(b) => match b.windows.along.filter(|along| along.fits(&a)) {
+            Some(along) => T::run_windows(WindowsKernel { a, b, out, along }),
+            None => T::run_tile(TileKernel { scratch, a, b: Right::Uneven(b), out, is_added: false }),
+        },
+        Right::Even(_) => T::run_tile(TileKernel { scratch, a, b, out, is_added: false }),
     }
 }
 
@@ -90,6 +95,8 @@ pub trait GemmFloat: Float {
     #[doc(hidden)]
     fn run_direct(kernel: DirectKernel<Self>);
     #[doc(hidden)]
+    fn run_windows(kernel: WindowsKernel<Self>);
+    #[doc(hidden)]
     fn run_scores(kernel: Scores<Self>);
     #[doc(hidden)]
     fn run_weighted(kernel: Weighted<Self>);
@@ -102,6 +109,9 @@ macro_rules! gemm_floats {
                 dispatch(kernel);
             }
             fn run_direct(kernel: DirectKernel<$type>) {
+                dispatch(kernel);
+            }
+            fn run_windows(kernel: WindowsKernel<$type>) {
                 dispatch(kernel);
             }
             fn run_scores(kernel: Scores<$type>) {

@@ -6,7 +6,7 @@
 //!
 //! Inside a tile a strip of columns of B, two or three vectors wide, is packed for a run of up to 256 rows. It stays in the
 //! L1 cache while register blocks of up to 8 rows of A pass over it. Last columns too few for a vector are thin: each is a
-//! dot product along the rows of A. Where A has a few rows, B is not packed. Pairs of bf16 take the place of `f32`, and go
+//! dot product along the rows of A. Where A has a few rows, B is not packed, nor are windows of an image. Pairs of bf16 take the place of `f32`, and go
 //! to the tiles of AMX where the processor has them.
 //! A panel of eight strips is packed at a time where an operand lies in memory. A convolution
 //! is an implicit GEMM: windows are read from the image. Where A has enough rows, it is A that is packed, and windows are
@@ -16,6 +16,7 @@
 mod amx;
 mod direct;
 mod few;
+mod few_windows;
 mod float;
 mod kernel;
 mod matrix;

@@ -1,6 +1,7 @@
 //! Products against f64.
 
 use super::direct::DirectKernel;
+use super::few_windows::WindowsKernel;
 use super::kernel::TileKernel;
 use super::*;
 use engine_core::fusion::{Axis, UnevenAxes};
@@ -107,6 +108,56 @@ fn windows_on_every_instruction_set() {
                     }
                 }
                 assert_close(&out, &exact, k, &format!("{width} windows, step {step} on {level:?}"));
+            }
+        }
+    }
+}
+
+/// Windows of one image, `3 × 3` of them, and what they are multiplied by: the windows as columns of a product, or as its
+/// contraction.
+#[test]
+fn few_rows_of_windows_on_every_instruction_set() {
+    for (width, step) in [(4, 1), (7, 1), (7, 2), (14, 1), (20, 2), (5, 3), (16, 1), (33, 1)] {
+        let padded = (width - 1) * step + 3;
+        let axes = |axes: &[(usize, usize)]| -> Vec<Axis> {
+            axes.iter().map(|&(extent, stride)| Axis { extent, stride: stride as i64 }).collect()
+        };
+        let batch = axes(&[]);
+        let (parts, places) = (axes(&[(3, padded), (3, 1)]), axes(&[(width, step * padded), (width, step)]));
+        let image = wave(padded * padded, 31);
+        let forward = UnevenAxes { batch: batch.clone(), rows: parts.clone(), columns: places.clone() };
+        let backward = UnevenAxes { batch, rows: places, columns: parts };
+        for (axes, [k, n], m) in [(&forward, [9, width * width]), (&backward, [width * width, 9])]
+            .into_iter()
+            .flat_map(|(axes, shape)| (1..=4).map(move |m| (axes, shape, m)))
+        {
+            let offsets = Offsets::new(0, axes);
+            let a_data = wave(m * k, 7);
+            let a = Matrix::row_major(&a_data, m, k);
+            let Right::Uneven(whole) = offsets.matrix(&image, 0, 0..n) else { panic!("even") };
+            let windows: Vec<f32> = (0..k * n).map(|i| whole.at(i / n, i % n)).collect();
+            let exact = reference(a, Matrix::row_major(&windows, k, n));
+            let Some(along) = whole.windows.along else {
+                assert!(step == 3 || (step == 2 && n == 9), "{width} windows, step {step}");
+                continue;
+            };
+            for (level, cut) in Level::available().flat_map(|level| [n, n / 2 + 1].map(|cut| (level, cut))) {
+                let mut out = vec![f32::NAN; m * n];
+                for columns in [0..cut, cut..n] {
+                    let Right::Uneven(b) = offsets.matrix(&image, 0, columns.clone()) else { panic!("even") };
+                    let out = &mut out[columns.start..];
+                    let out =
+                        &mut TileMut::new(out, if columns.is_empty() { 0 } else { m }, columns.len(), n);
+                    if !columns.is_empty() {
+                        dispatch_on(level, WindowsKernel { a, b, out, along });
+                    }
+                }
+                assert_close(
+                    &out,
+                    &exact,
+                    k,
+                    &format!("{width} windows, step {step}, {m} rows on {level:?}"),
+                );
             }
         }
     }

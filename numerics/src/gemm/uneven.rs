@@ -1,5 +1,6 @@
 //! Matrices whose rows and columns are not evenly spaced, such as the windows of an image: implicit GEMM.
 
+use super::few_windows::{Along, Run, runs_of};
 use super::matrix::Matrix;
 use super::tiles::{STRIP, WIDEST};
 use crate::simd::prefetch::read_ahead;
@@ -46,6 +47,24 @@ pub struct Offsets {
     /// The strides of rows and columns if only the batch is uneven, as in heads of attention.
     strides: Option<[isize; 2]>,
     windows: Windows,
+    runs: Runs,
+}
+
+/// Neighbours that are evenly spaced in memory.
+#[derive(Clone, Debug)]
+struct Runs {
+    /// Contiguous rows.
+    rows: Vec<Run>,
+    columns: Vec<Run>,
+    /// Elements from one column of a run to the next, 1 or 2.
+    column_step: isize,
+}
+
+impl Runs {
+    fn of(rows: &[isize], columns: &[isize]) -> Runs {
+        let column_step = if columns.len() > 1 && columns[1] - columns[0] == 2 { 2 } else { 1 };
+        Runs { rows: runs_of(rows, 1), columns: runs_of(columns, column_step), column_step }
+    }
 }
 
 /// How a matrix shares the elements of its operand.
@@ -54,6 +73,8 @@ pub struct Windows {
     n_rows: usize,
     /// Whether most elements are in several places.
     overlap: bool,
+    /// The axis that a product of a few rows goes along.
+    pub(super) along: Option<Along>,
 }
 
 impl Windows {
@@ -75,8 +96,11 @@ impl Offsets {
         let batch = batch.into_iter().map(|start| start + offset as isize).collect();
         let strides = stride_of(&axes.rows).zip(stride_of(&axes.columns)).map(|(row, column)| [row, column]);
         let n_between = (reach[1] - reach[0] + 1) as usize;
-        let windows = Windows { n_rows: rows.len(), overlap: rows.len() * columns.len() > 2 * n_between };
-        Offsets { batch, rows, columns, reach, strides, windows }
+        let overlap = rows.len() * columns.len() > 2 * n_between;
+        let runs = Runs::of(&rows, &columns);
+        let along = Along::of((rows.len(), &runs.rows), (columns.len(), &runs.columns));
+        let windows = Windows { n_rows: rows.len(), overlap, along };
+        Offsets { batch, rows, columns, reach, strides, windows, runs }
     }
 
     /// How its elements are shared; `None` if rows and columns are evenly spaced.
@@ -104,8 +128,16 @@ impl Offsets {
         if self.batch.len() > 1 && columns.start == 0 && size_of_val(elements) <= IMAGE_BYTES {
             read_ahead(elements);
         }
-        let (rows, columns) = (&self.rows[..], &self.columns[columns]);
-        Right::Uneven(UnevenMatrix { data, first, rows, columns, windows: self.windows })
+        let (rows, first_column, columns) = (&self.rows[..], columns.start, &self.columns[columns]);
+        Right::Uneven(UnevenMatrix {
+            data,
+            first,
+            rows,
+            columns,
+            first_column,
+            windows: self.windows,
+            runs: &self.runs,
+        })
     }
 }
 
@@ -133,7 +165,10 @@ pub struct UnevenMatrix<'a, T> {
     first: isize,
     rows: &'a [isize],
     columns: &'a [isize],
+    /// The number of the first column among those of the runs.
+    first_column: usize,
     pub(super) windows: Windows,
+    runs: &'a Runs,
 }
 
 /// The most pieces of a vector. Each is read as a vector of its own.
@@ -145,6 +180,48 @@ struct Pieces {
     /// For each piece, the offset of the element that the first lane would read, and the lane that it begins at.
     pieces: [(isize, usize); MOST_PIECES],
     n: usize,
+}
+
+impl<'a, T> UnevenMatrix<'a, T> {
+    /// The runs of contiguous rows.
+    pub(super) fn row_runs(&self) -> &'a [Run] {
+        &self.runs.rows
+    }
+
+    /// The runs of columns that this part has columns of. They count from the first column of the whole matrix.
+    pub(super) fn column_runs(&self) -> &'a [Run] {
+        let runs = &self.runs.columns;
+        let first = runs.partition_point(|run| run.start + run.len <= self.first_column);
+        let end = runs.partition_point(|run| run.start < self.first_column + self.columns.len());
+        &runs[first.min(end)..end]
+    }
+
+    /// The number of the first column among those of the whole matrix.
+    pub(super) fn first_column(&self) -> usize {
+        self.first_column
+    }
+
+    /// Elements from one column of a run to the next.
+    pub(super) fn column_step(&self) -> isize {
+        self.runs.column_step
+    }
+
+    /// The offset of a column.
+    pub(super) fn column(&self, column: usize) -> isize {
+        self.columns[column]
+    }
+
+    /// The offsets of columns from which loads of `reach` elements lie in the buffer, for every row.
+    pub(super) fn inside(&self, reach: usize) -> Range<isize> {
+        self.inside_of_row(self.rows, reach)
+    }
+
+    /// The numbers that may be added to these offsets so that loads of `reach` elements lie in the buffer.
+    pub(super) fn inside_of_row(&self, offsets: &[isize], reach: usize) -> Range<isize> {
+        let (least, greatest) = (offsets.iter().min(), offsets.iter().max());
+        let (Some(least), Some(greatest)) = (least, greatest) else { return 0..0 };
+        -(self.first + least)..self.data.len() as isize - reach as isize - self.first - greatest + 1
+    }
 }
 
 impl<T: Copy + Default> UnevenMatrix<'_, T> {

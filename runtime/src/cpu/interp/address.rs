@@ -104,6 +104,11 @@ impl Address {
         Some((low, high))
     }
 
+    /// The map, if it is one level with guards whose points outside have one value.
+    pub fn padded(&self) -> Option<&Flat> {
+        self.flat.as_ref().filter(|flat| flat.has_guards())
+    }
+
     /// The map, if it spreads elements with one value between them.
     pub fn spread(&self) -> Option<&Spread> {
         self.spread.as_ref()
@@ -314,6 +319,17 @@ mod tests {
                 (0..column.count).for_each(|i| by_columns[column.at + i * column.pitch] = element(i));
             });
             assert_eq!(by_columns, points);
+        }
+        if let Some(flat) = address.padded() {
+            let mut by_blocks = vec![Err(flat.fill); len];
+            flat.walk_blocks(start, len, |block| {
+                for (run, i) in (0..block.n_runs).flat_map(|run| (0..block.len).map(move |i| (run, i))) {
+                    let [of_run, stride] = block.strides;
+                    let element = block.first + run as i64 * of_run + i as i64 * stride;
+                    by_blocks[block.at + run * block.pitch + i] = Ok(element);
+                }
+            });
+            assert_eq!(by_blocks, points);
         }
         points
     }

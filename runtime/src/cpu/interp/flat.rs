@@ -43,6 +43,22 @@ pub enum Runs {
     Fill(Literal),
 }
 
+/// Equally distant runs of points of one length that have elements. All other points lie outside the tensor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Block {
+    /// The place of the first point in the block.
+    pub at: usize,
+    /// The distance of runs among the points.
+    pub pitch: usize,
+    pub n_runs: usize,
+    /// The points of a run.
+    pub len: usize,
+    /// The element of the first point.
+    pub first: i64,
+    /// The distances of runs and of neighbours among the elements.
+    pub strides: [i64; 2],
+}
+
 impl From<(usize, Stretch)> for Runs {
     fn from((len, stretch): (usize, Stretch)) -> Runs {
         match stretch {
@@ -106,8 +122,56 @@ impl Flat {
                 emit(at + high, count - high, Stretch::Fill(self.fill));
             }
             at += count;
-            self.advance(&mut odometer, count);
+            self.advance(&mut odometer, last, count);
         }
+    }
+
+    /// Whether points may lie outside the tensor.
+    pub fn has_guards(&self) -> bool {
+        !self.guards.is_empty()
+    }
+
+    /// Calls `emit` for those of the points `start..start + len` that have elements. Whole runs of the last axis come
+    /// together as far as guards cut all of them alike.
+    pub fn walk_blocks(&self, start: usize, len: usize, mut emit: impl FnMut(Block)) {
+        let (last, mut odometer) = (self.axes.len() - 1, self.odometer(start));
+        let SumAxis { extent, step, .. } = &self.axes[last];
+        let mut at = 0;
+        while at < len {
+            let coordinate = odometer.coordinates[last];
+            let n_whole = if coordinate == 0 { (len - at) / extent } else { 0 };
+            let n_even = self.n_even_runs(&odometer, n_whole);
+            let (count, n_runs) =
+                if n_even > 0 { (*extent, n_even) } else { ((extent - coordinate).min(len - at), 1) };
+            let outer = if n_even > 0 { self.axes[last - 1].step } else { [0; MAX_SUMS] };
+            let across = |guard: usize| outer[guard + 1] != 0;
+            let [from_run, to_run] = self.inside_of(&odometer.sums, &outer, n_runs as i64, across);
+            let [from, to] = self.inside_of(&odometer.sums, step, count as i64, |guard| !across(guard));
+            if from < to && from_run < to_run {
+                emit(Block {
+                    at: at + from_run as usize * extent + from as usize,
+                    pitch: *extent,
+                    n_runs: (to_run - from_run) as usize,
+                    len: (to - from) as usize,
+                    first: odometer.sums[0] + from_run * outer[0] + from * step[0],
+                    strides: [outer[0], step[0]],
+                });
+            }
+            at += count * n_runs;
+            match n_even {
+                0 => self.advance(&mut odometer, last, count),
+                n_runs => self.advance(&mut odometer, last - 1, n_runs),
+            }
+        }
+    }
+
+    /// How many of the runs of the last axis from one on follow each other along the axis before it, and have guards that
+    /// bound runs or points within a run alone.
+    fn n_even_runs(&self, odometer: &Odometer, most: usize) -> usize {
+        let Some(outer) = self.axes.len().checked_sub(2) else { return 0 };
+        let (outer_step, step) = (&self.axes[outer].step, &self.axes[outer + 1].step);
+        let is_even = (1..=self.guards.len()).all(|guard| outer_step[guard] == 0 || step[guard] == 0);
+        if is_even { (self.axes[outer].extent - odometer.coordinates[outer]).min(most) } else { 0 }
     }
 
     /// Calls `emit(place in the block, count, runs)` for the runs of a span, in order. Those that are evenly spaced come
@@ -189,8 +253,14 @@ impl Flat {
     /// The points of a run of `count` that no guard keeps out.
     #[inline(always)]
     fn inside(&self, sums: &Sums, step: &Sums, count: i64) -> [i64; 2] {
+        self.inside_of(sums, step, count, |_| true)
+    }
+
+    /// The points of a run of `count` that none of some guards keeps out.
+    #[inline(always)]
+    fn inside_of(&self, sums: &Sums, step: &Sums, count: i64, is_asked: impl Fn(usize) -> bool) -> [i64; 2] {
         let (mut from, mut to) = (0, count);
-        for (guard, [low, high]) in self.guards.iter().enumerate() {
+        for (guard, [low, high]) in self.guards.iter().enumerate().filter(|(guard, _)| is_asked(*guard)) {
             let (sum, step) = (sums[guard + 1], step[guard + 1]);
             if *low <= sum && sum + step * (count - 1) < *high {
                 continue;
@@ -199,7 +269,11 @@ impl Flat {
                 return [count, count];
             }
             // The first point at or above a bound.
-            let reaches = |bound: i64| (bound - sum + step - 1).div_euclid(step).clamp(0, count);
+            let steps = |distance: i64| match step {
+                1 => distance,
+                _ => (distance + step - 1).div_euclid(step),
+            };
+            let reaches = |bound: i64| steps(bound - sum).clamp(0, count);
             (from, to) = (from.max(reaches(*low)), to.min(reaches(*high)));
         }
         if from < to { [from, to] } else { [count, count] }
@@ -217,10 +291,9 @@ impl Flat {
         odometer
     }
 
-    /// Advances by `count` points of the last axis, which do not pass its end.
+    /// Advances by `count` points of an axis, which do not pass its end.
     #[inline(always)]
-    fn advance(&self, odometer: &mut Odometer, count: usize) {
-        let mut axis = self.axes.len() - 1;
+    fn advance(&self, odometer: &mut Odometer, mut axis: usize, count: usize) {
         odometer.coordinates[axis] += count;
         odometer.add(&self.axes[axis].step, count as i64);
         while axis > 0 && odometer.coordinates[axis] == self.axes[axis].extent {

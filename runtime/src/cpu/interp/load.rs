@@ -1,7 +1,7 @@
 //! Loads of operands.
 
 use super::address::Address;
-use super::flat::{Runs, Stretch};
+use super::flat::{Block, Runs, Stretch};
 use super::program::Index;
 use super::span::Span;
 use super::spread::Column;
@@ -135,6 +135,12 @@ unsafe fn read<T: Copy + Default + Bits>(
             read_column(elements, Column { first: column.first + base, ..column }, out);
         });
     }
+    if let Some(flat) = address.padded().filter(|_| height == 1) {
+        out.fill(T::from_literal(&flat.fill));
+        return flat.walk_blocks(span.start, width, |block| {
+            read_block(elements, Block { first: block.first + base, ..block }, out);
+        });
+    }
     address.walk_runs(span, |at, count, runs| {
         let out = &mut out[at..at + count];
         match runs {
@@ -142,6 +148,14 @@ unsafe fn read<T: Copy + Default + Bits>(
             Runs::Elements { first, strides, len } => read_runs(elements, first + base, strides, len, out),
         }
     });
+}
+
+/// Reads runs of elements to runs of points that are equally far from each other.
+fn read_block<T: Copy + Default>(elements: &[T], block: Block, out: &mut [T]) {
+    let Block { at, pitch, n_runs, len, first, strides: [of_run, stride] } = block;
+    for (i, out) in out[at..].chunks_mut(pitch).take(n_runs).enumerate() {
+        read_stretch(elements, first + i as i64 * of_run, stride, &mut out[..len]);
+    }
 }
 
 /// Reads elements to points that are equally far from each other.
