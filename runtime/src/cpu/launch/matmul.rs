@@ -21,6 +21,8 @@ pub struct MatmulLaunch {
     split: Option<Split>,
     /// The reduction of the result's rows, if there is one.
     fold: Option<TileFold>,
+    /// The matrices of a chunk. Small ones share an epilogue.
+    n_together: usize,
 }
 
 /// What takes the tiles of a product that is not stored.
@@ -36,7 +38,11 @@ impl KernelLaunch for MatmulLaunch {
             Some(TileFold::Blocks(blocks)) => {
                 LaunchSize { tile: size.tile.max(blocks.tile_bytes(&self.product)), ..size }
             }
-            _ => LaunchSize { parts: self.split.map_or(0, |split| split.bytes(&self.product)), ..size },
+            _ => LaunchSize {
+                parts: self.split.map_or(0, |split| split.bytes(&self.product)),
+                tile: size.tile * self.n_together,
+                ..size
+            },
         }
     }
 
@@ -50,7 +56,8 @@ impl KernelLaunch for MatmulLaunch {
             }
             frame.begin(&mut workers[0].worker, None);
             // A fold stores no tiles.
-            let n_tiles = if self.fold.is_some() { 0 } else { product.body.batch * product.tiles.len() };
+            let n_groups = product.body.batch.div_ceil(self.n_together);
+            let n_tiles = if self.fold.is_some() { 0 } else { n_groups * product.tiles.len() };
             match &self.fold {
                 Some(TileFold::Rows(fold)) => fold.run(product, &frame, pool, workers),
                 Some(TileFold::Blocks(fold)) => fold.run(product, &frame, pool, workers),
@@ -102,29 +109,42 @@ impl MatmulLaunch {
             None => TileFold::Rows(MatmulFold::new(rows, &product.epilogue, operands, workspace)),
         });
         let split = Split::of(&product).filter(|_| fold.is_none());
-        Ok(MatmulLaunch { plain: plain_store(&body.epilogue, product.dtype), split, fold, product })
+        let n_together = if split.is_none() && fold.is_none() { product.n_together() } else { 1 };
+        Ok(MatmulLaunch {
+            plain: plain_store(&body.epilogue, product.dtype),
+            split,
+            fold,
+            product,
+            n_together,
+        })
     }
 
     unsafe fn run_tile(&self, frame: &Frame, scratch: &mut WorkerScratch, chunk: usize, parts: Buffer) {
         let Product { body, tiles, .. } = &self.product;
-        let (batch, tile) = (chunk / tiles.len(), chunk % tiles.len());
+        let (group, tile) = (chunk / tiles.len(), chunk % tiles.len());
+        let batch = group * self.n_together;
+        let n_matrices = self.n_together.min(body.batch - batch);
         let (rows, columns) = tiles.tile(tile);
         let first = [batch * body.m + rows.start, columns.start];
-        let shape = [rows.len(), columns.len()];
-        let (target, row_stride) = match self.plain {
+        let shape = [n_matrices * rows.len(), columns.len()];
+        let (target, row_stride, size) = match self.plain {
             Some(operand) => {
                 let Buffer { start, size, .. } = frame.buffers[operand];
-                (start.wrapping_add((first[0] * body.n + first[1]) * size), body.n)
+                (start.wrapping_add((first[0] * body.n + first[1]) * size), body.n, size)
             }
-            None => (scratch.tile.start(), columns.len()),
+            None => (scratch.tile.start(), columns.len(), self.product.dtype.size()),
         };
         // SAFETY: the caller's; a tile is inside the output, or inside the scratch for the largest one.
         unsafe {
             match self.split {
                 Some(split) => split.add_up(&self.product, parts, (batch, rows, columns), target, row_stride),
                 None => {
-                    let tile = Tile { batch, rows, columns, depths: 0..body.k };
-                    self.product.multiply(scratch, frame.buffers, tile, target, row_stride);
+                    for i in 0..n_matrices {
+                        let (rows, columns) = (rows.clone(), columns.clone());
+                        let target = target.wrapping_add(i * rows.len() * row_stride * size);
+                        let tile = Tile { batch: batch + i, rows, columns, depths: 0..body.k };
+                        self.product.multiply(scratch, frame.buffers, tile, target, row_stride);
+                    }
                 }
             }
             if self.plain.is_none() {

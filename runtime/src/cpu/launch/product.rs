@@ -20,6 +20,8 @@ use std::ops::Range;
 
 /// The points of a block of the epilogue.
 const BLOCK: usize = 2048;
+/// The most multiplications of small matrices that are computed together.
+const MOST_PRODUCTS: usize = 100_000;
 /// Rows of a tile from this length on are blocks of their own, to which a value of a row is one value.
 const LONG_ROW: usize = 1024;
 
@@ -83,6 +85,15 @@ impl Product {
         let (rows, columns) = self.tiles.largest();
         let programs = ScratchSize::of(&self.epilogue, BLOCK.max(columns), BLOCK);
         LaunchSize { tile: rows * columns * self.dtype.size(), ..LaunchSize::of_programs(programs) }
+    }
+
+    /// How many whole matrices a chunk has, so that its epilogue fills a block and its products take as long as those of a
+    /// tile.
+    pub fn n_together(&self) -> usize {
+        let MatmulBody { m, n, k, batch, .. } = self.body;
+        let n_points = (m * n).max(1);
+        let most = (BLOCK / n_points).min(MOST_PRODUCTS / (n_points * k.max(1))).min(batch.div_ceil(8));
+        if self.tiles.len() == 1 { most.max(1) } else { 1 }
     }
 
     /// The frame of the epilogue.
