@@ -6,6 +6,7 @@ use engine_core::ir::{Combine, DType, MatmulSpec, Monoid, Node, Value, View};
 use super::writer::{Writer, int, ints, number, text};
 use crate::fault::unsupported;
 use crate::known::{Known, Number};
+use crate::proto::AttributeProto;
 use crate::tensor::number_of;
 
 fn extents(writer: &Writer, value: Value) -> Vec<i64> {
@@ -97,9 +98,63 @@ fn broadcast(writer: &mut Writer, (value, input): (Value, Value), axes: &[usize]
     writer.set_narrow(value, narrow);
 }
 
+/// A type that sums and products of ONNX have, for elements of one that they lack. The lowest bits of both are the same.
+fn summed(dtype: DType) -> DType {
+    match dtype {
+        DType::Bool | DType::I8 | DType::U8 | DType::I16 | DType::U16 => DType::I32,
+        _ => dtype,
+    }
+}
+
+/// As [`summed`], for comparisons.
+fn compared(dtype: DType) -> DType {
+    if matches!(dtype, DType::I16 | DType::U16) { DType::I32 } else { dtype }
+}
+
+/// As [`summed`], for an order of elements.
+fn ordered(dtype: DType) -> DType {
+    if dtype == DType::Bool { DType::I32 } else { dtype }
+}
+
+/// A tensor in a type.
+fn cast(writer: &mut Writer, x: String, [from, to]: [DType; 2], value: Value) -> String {
+    if from == to {
+        return x;
+    }
+    writer.node("Cast", &[&x], vec![int("to", i64::from(number_of(to)))], value)
+}
+
+/// An operand of an op that computes in a type.
+fn operand(writer: &mut Writer, x: Value, to: DType, value: Value) -> String {
+    let from = writer.ty(x).dtype;
+    let x = writer.whole(x);
+    cast(writer, x, [from, to], value)
+}
+
+/// Gives a value by an op that computes in a type.
+fn give_in(
+    writer: &mut Writer,
+    computed: DType,
+    (op, inputs): (&str, &[&str]),
+    attributes: Vec<AttributeProto>,
+    value: Value,
+) {
+    let dtype = writer.ty(value).dtype;
+    if dtype == computed {
+        return writer.give(op, inputs, attributes, value);
+    }
+    let y = writer.node(op, inputs, attributes, value);
+    writer.give("Cast", &[&y], vec![int("to", i64::from(number_of(dtype)))], value);
+}
+
 /// A reduction.
 pub(super) fn reduce(writer: &mut Writer, (value, node): (Value, &Node), monoid: Monoid, axes: &[usize]) {
-    let x = writer.whole(node.inputs[0]);
+    let dtype = writer.ty(node.inputs[0]).dtype;
+    let computed = match monoid {
+        Monoid::Sum | Monoid::Prod => summed(dtype),
+        Monoid::Max | Monoid::Min => compared(dtype),
+        Monoid::ArgMax | Monoid::ArgMin => ordered(dtype),
+    };
     let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
     let op = match monoid {
         Monoid::Sum => "ReduceSum",
@@ -109,16 +164,17 @@ pub(super) fn reduce(writer: &mut Writer, (value, node): (Value, &Node), monoid:
         Monoid::ArgMax => "ArgMax",
         Monoid::ArgMin => "ArgMin",
     };
+    if axes.is_empty() && !monoid.is_index() {
+        return writer.same(value, node.inputs[0]);
+    }
+    let x = operand(writer, node.inputs[0], computed, value);
     if monoid.is_index() {
         let settings = vec![int("axis", axes.first().copied().unwrap_or(0)), int("keepdims", 0)];
         let found = writer.node(op, &[&x], settings, value);
         return writer.give("Cast", &[&found], vec![int("to", i64::from(number_of(DType::I32)))], value);
     }
-    if axes.is_empty() {
-        return writer.same(value, node.inputs[0]);
-    }
     let axes = writer.ints(&axes);
-    writer.give(op, &[&x, &axes], vec![int("keepdims", 0)], value);
+    give_in(writer, computed, (op, &[&x, &axes]), vec![int("keepdims", 0)], value);
 }
 
 /// A running sum.
@@ -135,10 +191,11 @@ pub(super) fn scan(
         let fact = format!("the node `{}` is a running {}, which ONNX lacks", node.name(), monoid.name());
         return Err(unsupported(fact, "export an output that does not depend on it"));
     }
-    let x = writer.whole(node.inputs[0]);
+    let computed = summed(writer.ty(value).dtype);
+    let x = operand(writer, node.inputs[0], computed, value);
     let axis = Known { dtype: DType::I64, dims: vec![], elements: vec![Number::Int(axis as i64)] };
     let axis = writer.constant(axis);
-    writer.give("CumSum", &[&x, &axis], vec![], value);
+    give_in(writer, computed, ("CumSum", &[&x, &axis]), vec![], value);
     Ok(())
 }
 
@@ -216,7 +273,9 @@ pub(super) fn matmul(writer: &mut Writer, (value, node): (Value, &Node), spec: &
         |shape: &[i64], axes: &[usize]| product(&axes.iter().map(|&axis| shape[axis]).collect::<Vec<_>>());
     let batches: Vec<i64> = batch.0.iter().map(|&axis| a_shape[axis]).collect();
     let [m, k, n] = [size(&a_shape, &a_free), size(&a_shape, &contracted.0), size(&b_shape, &b_free)];
-    let (a, b) = (wide(writer, left, value), wide(writer, right, value));
+    // `MatMul` rounds a product to the type of its factors.
+    let computed = summed(writer.ty(value).dtype);
+    let (a, b) = (operand(writer, left, computed, value), operand(writer, right, computed, value));
     let a = permuted(writer, &a, &[batch.0, a_free, contracted.0].concat(), value);
     let b = permuted(writer, &b, &[batch.1, contracted.1, b_free].concat(), value);
     let matrix = |writer: &mut Writer, x: &str, shape: &[i64], rows: i64, columns: i64| {
@@ -226,32 +285,25 @@ pub(super) fn matmul(writer: &mut Writer, (value, node): (Value, &Node), spec: &
     let (a, b) = (matrix(writer, &a, &a_shape, m, k), matrix(writer, &b, &b_shape, k, n));
     let shape = extents(writer, value);
     if shape.len() == batches.len() + 2 {
-        return writer.give("MatMul", &[&a, &b], vec![], value);
+        return give_in(writer, computed, ("MatMul", &[&a, &b]), vec![], value);
     }
     let product = writer.node("MatMul", &[&a, &b], vec![], value);
+    let product = cast(writer, product, [computed, writer.ty(value).dtype], value);
     let shape = writer.ints(&shape);
     writer.give("Reshape", &[&product, &shape], vec![int("allowzero", 1)], value);
 }
 
-/// A factor in the type of its product. `MatMul` rounds a product to the type of its factors.
-fn wide(writer: &mut Writer, factor: Value, product: Value) -> String {
-    let x = writer.whole(factor);
-    let [from, to] = [factor, product].map(|value| writer.graph.ty(value).dtype);
-    if from == to {
-        x
-    } else {
-        writer.node("Cast", &[&x], vec![int("to", i64::from(number_of(to)))], product)
-    }
-}
-
 /// The first k of each row in order, and their indices.
 pub(super) fn top(writer: &mut Writer, (id, node): (usize, &Node), k: i64, largest: bool) {
-    let x = writer.whole(node.inputs[0]);
-    let k = writer.ints(&[k]);
     let [values, indices] = [0, 1].map(|port| Value { node: id, port });
+    let dtype = writer.ty(values).dtype;
+    let x = operand(writer, node.inputs[0], ordered(dtype), values);
+    let k = writer.ints(&[k]);
     let settings = vec![int("axis", -1), int("largest", i64::from(largest)), int("sorted", 1)];
     let [sorted, found] = ["values", "indices"].map(|part| format!("{}.top.{part}", node.name()));
     writer.push("TopK", &[&x, &k], settings, vec![sorted.clone(), found.clone()]);
-    writer.give("Identity", &[&sorted], vec![], values);
+    let op = if ordered(dtype) == dtype { "Identity" } else { "Cast" };
+    let to = vec![int("to", i64::from(number_of(dtype)))];
+    writer.give(op, &[&sorted], if op == "Cast" { to } else { vec![] }, values);
     writer.give("Cast", &[&found], vec![int("to", i64::from(number_of(DType::I32)))], indices);
 }
