@@ -8,6 +8,7 @@
 use super::access::Access;
 use super::convolution::Convolution;
 use super::cost::{Change, CostModel};
+use super::few_windows::FewWindows;
 use super::kernel::matmul::UnevenAxes;
 use super::moved::moved;
 use super::remade::remade;
@@ -306,7 +307,9 @@ impl<'g> FusionGraph<'g> {
     pub fn uneven(&self, node: NodeId, side: usize) -> Option<(Value, i64, UnevenAxes)> {
         let dtype = self.ir.ty(self.ir.nodes[node].inputs[side]).dtype;
         let is_read = self.uneven_matrices && side == 1 && dtype.is_float() && dtype.accumulator() == dtype;
-        (is_read || self.is_convolution(node)).then(|| self.matrix(node, side)).flatten()
+        (is_read || self.is_convolution(node) || self.is_few_windows(node))
+            .then(|| self.matrix(node, side))
+            .flatten()
     }
 
     /// Whether an operand of a matmul is a stack of matrices that it reads where they lie, without one stride from matrix to
@@ -328,6 +331,17 @@ impl<'g> FusionGraph<'g> {
         };
         let is_float = || self.ir.ty(self.ir.nodes[node].inputs[0]).dtype.is_float();
         self.convolutions && is_float() && convolution().is_some()
+    }
+
+    /// Whether a kernel reads the windows of a matmul where they lie, since they are multiplied by a few rows.
+    fn is_few_windows(&self, node: NodeId) -> bool {
+        let few = || {
+            let [lhs, rhs] = [0, 1].map(|side| self.matrix(node, side));
+            let ((_, _, lhs), (_, _, rhs)) = (lhs?, rhs?);
+            FewWindows::of_axes([&lhs, &rhs])
+        };
+        let is_float = || self.ir.ty(self.ir.nodes[node].inputs[0]).dtype.is_float();
+        !self.uneven_matrices && is_float() && few().is_some_and(FewWindows::is_short)
     }
 
     /// An operand of a matmul as a matrix on a buffer that it consists of views over.

@@ -29,19 +29,25 @@ pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Pr
         Some(call) => matmul::library(&even, body, call.clone(), tuner)?.map(|program| (call, program)),
         None => None,
     };
-    let Some((call, by_library)) = by_library else {
+    let (call, by_library) = by_library.unzip();
+    let by_library = by_library.map(|program| matmul::with_side_sums(&even, program));
+    let by_windows = windows(site);
+    if by_library.is_none() && (by_windows.is_none() || even_body.rows.is_some()) {
         let program = match &even_body.rows {
             None => matmul::program(&even, even_body, tuner)?,
             Some(rows) => panels::program(&even, even_body, rows, tuner)?,
         };
         return Ok(copies.before(program));
-    };
-    let by_library = matmul::with_side_sums(&even, by_library);
-    variants.insert(0, Variant::Convolution);
+    }
+    variants.splice(..0, by_library.iter().map(|_| Variant::Convolution));
+    variants.splice(..0, by_windows.iter().map(|_| Variant::Windows));
     let TuneKey { subject, details } = matmul::key(&even, even_body, &variants);
-    let key = TuneKey { subject, details: format!("{call}\n{details}") };
+    let axes = format!("{:?}", body.uneven);
+    let key =
+        TuneKey { subject, details: format!("{}\n{details}", call.map_or(axes, |call| call.to_string())) };
     let mut of = |variant: Variant| match variant {
-        Variant::Convolution => Ok(Some(by_library.clone())),
+        Variant::Convolution => Ok(by_library.clone()),
+        Variant::Windows => Ok(by_windows.clone()),
         _ => {
             let program = matmul::of_variant(&even, even_body, variant, tuner)?;
             Ok(program.map(|program| copies.before(program)))
@@ -49,6 +55,12 @@ pub fn program<T: Tuner>(site: &Site, body: &MatmulBody, tuner: &T) -> Result<Pr
     };
     let found = fastest(site.kernel, &key, variants, tuner, &mut of)?;
     Ok(found.unwrap_or_else(|| crate::bug!("the first variant has a program")))
+}
+
+/// The kernel that reads a few windows where they lie, unless checks have to come first.
+fn windows(site: &Site) -> Option<Program> {
+    let spec = KernelSpec::of_windows(site.kernel, site.device).filter(|_| !site.is_guarded)?;
+    Some(matmul::of_kernels(site, vec![spec]))
 }
 
 /// The call of a library of convolutions, if there is one and the matmul is one of its convolutions.

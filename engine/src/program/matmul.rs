@@ -153,15 +153,17 @@ pub fn of_variant<T: Tuner>(
             let call = MatmulCall::new(body, site.precision);
             on_units(site, MatmulCall { multiplier: Multiplier::MatrixUnits(block), ..call }, tuner)?
         }
-        Variant::Convolution | Variant::PanelsInTurn | Variant::PanelsOfRows | Variant::PanelsOverlapped => {
-            None
-        }
+        Variant::Convolution
+        | Variant::Windows
+        | Variant::PanelsInTurn
+        | Variant::PanelsOfRows
+        | Variant::PanelsOverlapped => None,
     };
     Ok(program.map(|program| with_side_sums(site, program)))
 }
 
 /// Launches without a library.
-fn of_kernels(site: &Site, launches: Vec<KernelSpec>) -> Program {
+pub fn of_kernels(site: &Site, launches: Vec<KernelSpec>) -> Program {
     let mut program = Program::default();
     kernels(site, &mut program, launches, None);
     program

@@ -32,6 +32,8 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
 pub enum Variant {
     /// The library of convolutions, with a kernel behind it where the matmul has an epilogue.
     Convolution,
+    /// A kernel that reads windows of an image where they lie.
+    Windows,
     /// The library, with as much of the epilogue as it can run.
     Library,
     /// The library on so many parts of the contracted axis, which are summed afterwards.
@@ -60,6 +62,7 @@ impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Variant::Convolution => f.write_str("convolution"),
+            Variant::Windows => f.write_str("windows"),
             Variant::Library => f.write_str("library"),
             Variant::LibraryInParts(parts) => write!(f, "library in parts: {parts}"),
             Variant::Sliced => f.write_str("sliced"),

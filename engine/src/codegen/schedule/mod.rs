@@ -43,6 +43,7 @@ pub mod tensor_core;
 pub mod thread_fold;
 pub mod tile_block;
 pub mod unpack;
+mod windows;
 
 use crate::codegen::error::CodegenError;
 use crate::codegen::kernel::KernelSpec;
