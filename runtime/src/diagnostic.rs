@@ -9,7 +9,7 @@ use crate::data::source::DataError;
 use crate::data::table::{TableError, listed};
 use crate::device::{DeviceError, RunError};
 use crate::tensor::TensorError;
-use engine_core::ir::Requirement;
+use engine_core::ir::{Requirement, written_path};
 use std::fmt::Display;
 use std::io;
 
@@ -140,7 +140,10 @@ impl Coded for TableError {
             TableError::BadLine { .. } => {
                 "write one JSON object a line, with arrays of one length under each name".to_string()
             }
-            TableError::NoRows { .. } => "put at least one row into it".to_string(),
+            TableError::NoRows { dropped: None, .. } => "put at least one row into it".to_string(),
+            TableError::NoRows { dropped: Some(_), .. } => {
+                "fill in the cells of a row; the option `missing: \"fill\"` keeps rows with gaps".to_string()
+            }
             TableError::Tensor(error) => return error.help(),
             TableError::BadQuote { .. } => {
                 "close the quotation, and write a quote inside it twice".to_string()
@@ -191,6 +194,16 @@ impl Coded for CheckpointError {
             CheckpointFact::Zip => {
                 "write the tensors of PyTorch with `safetensors.torch.save_file`; archives of NumPy are named `.npz`"
                     .to_string()
+            }
+            CheckpointFact::Gzip => "decompress the file".to_string(),
+            CheckpointFact::BadIndex { .. } => {
+                "take a safetensors file, or an index with a `weight_map`".to_string()
+            }
+            CheckpointFact::OutsideFolder { .. } | CheckpointFact::MissingFiles { .. } => {
+                "put the files beside the index".to_string()
+            }
+            CheckpointFact::UnsupportedType { .. } => {
+                "convert the tensor to a type such as F16, or load other tensors by `names`".to_string()
             }
             _ => "take another checkpoint".to_string(),
         })
@@ -260,8 +273,8 @@ impl Coded for RunError {
             RunError::Assertion { requirement: Requirement::Divisor, .. } => {
                 Some("keep zeros away from the divisor, for example by `maximum(…, 1)`".to_string())
             }
-            RunError::Assertion { requirement: Requirement::Capacity { .. }, .. } => {
-                Some("raise `cap`; nothing was written in this step".to_string())
+            RunError::Assertion { requirement: Requirement::Capacity { .. }, node, .. } => {
+                Some(format!("raise `{}`; nothing was written in this step", setting_of(node)))
             }
             RunError::Assertion { requirement: Requirement::Distance, .. } => Some(
                 "check the unit: a radius is a distance or, with squared distances, its square; neither is negative"
@@ -278,6 +291,12 @@ impl Coded for RunError {
             RunError::Unbound(_) | RunError::Cancelled => None,
         }
     }
+}
+
+/// The setting that a capacity comes from. Functions name a list `room_for_pairs` if its capacity is their setting `pairs`.
+fn setting_of(node: &str) -> &str {
+    let last = written_path(node).rsplit('.').next();
+    last.and_then(|name| name.strip_prefix("room_for_")).unwrap_or("cap")
 }
 
 impl Coded for TensorError {

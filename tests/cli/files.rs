@@ -474,3 +474,20 @@ fn an_early_stop_says_that_no_epoch_was_finite() {
     assert_eq!(ended.code, 1, "{}", ended.errors);
     assert!(ended.errors.contains("stage `train`: the metric `accuracy` is "), "{}", ended.errors);
 }
+
+/// A text may be trained on whole. A stage that names the part without a share is refused.
+#[test]
+fn a_text_without_a_test_part_is_trained_on_whole() {
+    let desk = Desk::new();
+    desk.write("a.txt", "abcdefghij".repeat(3));
+    let text = r#"(data: {"book": (source: "text", file: "a.txt", context: 4, test: 0.0)},
+      inputs: {"x": (type: "u8[B, 4]", from: "book.input")}, nodes: {"m": "mean(cast(x, dtype=f32))"},
+      stages: {"t": Evaluate(data: "book.SPLIT", batch: 8, metrics: ["m"])})"#;
+    let run = |split: &str| {
+        desk.write("text.ron", text.replace("SPLIT", split));
+        desk.engine(&["run", "text.ron", "--device", "cpu", "--data-dir", "."])
+    };
+    let ended = run("train");
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    check_failure(&run("test"), 1, "has no split `test`, whose share is 0");
+}

@@ -340,3 +340,29 @@ fn a_check_binds_every_stage() {
     desk.write("g.ron", run);
     assert_eq!(desk.engine(&["check", "g.ron"]).code, 1);
 }
+
+/// Bytes of another encoding are never replaced: `ü` and `ä` would become one class.
+#[test]
+fn a_table_in_another_encoding_is_refused() {
+    let desk = trained();
+    desk.write("data/flowers.csv", b"length,kind,width\n9,gr\xfcn,1\n8,gr\xe4n,0\n1,b,9\n");
+    let ended = desk.engine(&["run", "flowers.ron", "--device", "cpu"]);
+    let said = "error[E0502]: data `flowers`: data/flowers.csv:2: column 2: the byte 0xfc is not UTF-8";
+    check_failure(&ended, 1, said);
+    assert!(ended.errors.contains("= help: save the file as UTF-8"), "{}", ended.errors);
+    desk.write("rows.csv", b"length,\xe4\n9,0\n");
+    let predict =
+        ["predict", "flowers.ron", "--device", "cpu", "--load", "flowers.ckpt", "--input", "rows.csv"];
+    check_failure(&desk.engine(&predict), 1, "rows.csv:1: column 2: the byte 0xe4 is not UTF-8");
+}
+
+#[test]
+fn a_table_without_a_complete_row_says_where_cells_are_missing() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("data")).unwrap();
+    desk.write("data/flowers.csv", "length,kind,width\n9,long,\n,wide,NA\n");
+    desk.write("flowers.ron", FLOWERS.replace(r#"label: "kind""#, r#"label: "kind", missing: "drop""#));
+    let ended = desk.engine(&["run", "flowers.ron", "--device", "cpu"]);
+    let said = "data/flowers.csv: all rows (2) are left out, since each has a missing cell: 1 in `length`, 2 in `width`";
+    check_failure(&ended, 1, said);
+}

@@ -290,3 +290,72 @@ fn weights_of_gpt2_load_by_patterns() {
     let largest = logits.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(largest < 1e-4, "{largest}");
 }
+
+/// A checkpoint in two files with an index, as Hugging Face writes it, reads like one file.
+#[test]
+fn weights_in_several_files_are_loaded_by_their_index() {
+    let desk = Desk::new();
+    let graph = r#"(
+      params: {"w": "f32[2]", "v": "f32[3]"},
+      nodes: {"y": "w * 2.0", "z": "v * 2.0"},
+      stages: {"weights": Load(path: "FILE"), "show": Run(outputs: ["y", "z"])},
+    )"#;
+    for (file, name, values) in
+        [("1.safetensors", "v", &[1.0f32, 2.0, 4.0][..]), ("2.safetensors", "w", &[8.0, 0.5][..])]
+    {
+        let tensor = HostTensor::from_slice(&[values.len()], values).unwrap();
+        let tensors = IndexMap::from([(name.to_string(), tensor)]);
+        Checkpoint { tensors, ..Checkpoint::default() }.write(&desk.path(file)).unwrap();
+    }
+    desk.write("model.index.json", r#"{"weight_map": {"w": "2.safetensors", "v": "1.safetensors"}}"#);
+    let run = |file: &str| {
+        desk.write("parts.ron", graph.replace("FILE", file));
+        desk.engine(&["run", "parts.ron", "--device", "cpu"])
+    };
+    let ended = run("model.index.json");
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert!(
+        ended.results.contains("y: f32[2] = [16, 1]") && ended.results.contains("z: f32[3] = [2, 4, 8]"),
+        "{}",
+        ended.results
+    );
+    fs::remove_file(desk.path("1.safetensors")).unwrap();
+    let said = "error[E0503]: checkpoint model.index.json: the index names files that are not beside it: `1.safetensors`";
+    check_failure(&run("model.index.json"), 1, said);
+
+    // Other formats are named.
+    save_npy(&desk.path("w.npy"), &HostTensor::scalar(1.0f32));
+    check_failure(&run("w.npy"), 1, "error[E0503]: checkpoint w.npy: an array of NumPy, which has no name");
+    desk.write("w.json", r#"{"w": [1.0, 2.0]}"#);
+    check_failure(
+        &run("w.json"),
+        1,
+        "error[E0503]: checkpoint w.json: JSON, but no index of safetensors files",
+    );
+    desk.write("w.safetensors.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x01\x00\x00\xff\xff");
+    check_failure(&run("w.safetensors.gz"), 1, "w.safetensors.gz: gzipped, which no file of weights may be");
+}
+
+/// A tensor of an unsupported element type is an error only if it is needed.
+#[test]
+fn tensors_of_unsupported_types_are_passed_over() {
+    let desk = Desk::new();
+    let header = r#"{"b": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},
+      "a": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [2, 5]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[3, 4, 0, 0, 0]].concat();
+    desk.write("w.safetensors", file);
+    let run = |names: &str| {
+        let graph = r#"(params: {"b": (type: "u8[2]", state: true)}, nodes: {"y": "b + 1"},
+          stages: {"weights": Load(path: "w.safetensors"NAMES), "show": Run(outputs: ["y"])})"#;
+        desk.write("mixed.ron", graph.replace("NAMES", names));
+        desk.engine(&["run", "mixed.ron", "--device", "cpu"])
+    };
+    for names in ["", r#", names: ["b"]"#] {
+        let ended = run(names);
+        assert_eq!(ended.code, 0, "{}", ended.errors);
+        assert!(ended.results.contains("y: u8[2] = [4, 5]"), "{}", ended.results);
+    }
+    let said =
+        "error[E0503]: checkpoint w.safetensors: tensor `a` has element type F8_E4M3, which is not supported";
+    check_failure(&run(r#", names: {"b": "a"}"#), 1, said);
+}

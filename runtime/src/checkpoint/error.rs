@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::format::{MAX_HEADER_BYTES, METADATA};
+use crate::data::table::listed;
 use crate::files::Refusal;
 use crate::tensor::TensorError;
 
@@ -48,6 +49,45 @@ pub enum CheckpointFact {
     /// The file begins as a zip archive does.
     #[error("a zip archive, and no safetensors file")]
     Zip,
+    /// The file begins as an array of NumPy does.
+    #[error(
+        "an array of NumPy, which has no name, and no safetensors file; `numpy.savez` writes named arrays (`.npz`)"
+    )]
+    Npy,
+    /// The file begins as a gzipped one does.
+    #[error("gzipped, which no file of weights may be; decompress it")]
+    Gzip,
+    /// The file begins as JSON does.
+    #[error("JSON, and no safetensors file")]
+    Json,
+    /// A file of JSON does not list the tensors of several safetensors files.
+    #[error("JSON, but no index of safetensors files: {why}")]
+    BadIndex {
+        /// The fault.
+        why: String,
+    },
+    /// The index names a file elsewhere.
+    #[error("the index has tensor `{tensor}` in `{file}`, but files outside its folder are not read")]
+    OutsideFolder {
+        /// The tensor.
+        tensor: String,
+        /// The file.
+        file: String,
+    },
+    /// Files that the index names are missing.
+    #[error("the index names files that are not beside it: {}", listed(.files.iter()))]
+    MissingFiles {
+        /// The files.
+        files: Vec<String>,
+    },
+    /// A file lacks a tensor that the index has in it.
+    #[error("the index has tensor `{tensor}` in `{file}`, which lacks it")]
+    NotInFile {
+        /// The tensor.
+        tensor: String,
+        /// The file.
+        file: String,
+    },
     /// The header is longer than the file, or than any header.
     #[error(
         "no safetensors file, or damaged at byte 0: a header of {n_header} bytes does not fit a file of {n_bytes} bytes (or the limit of {MAX_HEADER_BYTES})"

@@ -9,16 +9,20 @@
 //! unless the caller allows more.
 
 mod error;
+mod foreign;
 mod format;
+mod index;
 mod mismatch;
 mod read;
 #[cfg(test)]
 mod tests;
+mod weights;
 mod write;
 
 pub use error::{CheckpointError, CheckpointFact};
 pub use mismatch::{Mismatch, TensorType, compare};
-pub use read::{Weights, read_extra, read_tensors};
+pub use read::{Weights, read_extra};
+pub use weights::{read_needed, read_tensors};
 pub use write::{ARCHIVE, CHECKPOINT};
 pub(crate) use write::{write_arrays_on, write_on};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::foreign::foreign;
 use super::format::{
     EXTRA_PREFIX, HEADER_START, MAX_HEADER_BYTES, METADATA, NO_SUM, TENSOR_SUM_PREFIX, in_file_order,
 };
@@ -36,7 +37,7 @@ impl Checkpoint {
     fn read_from(reading: &Reading<'_>, stream: &mut dyn Read) -> Result<Self, CheckpointError> {
         let text = reading.header_text(stream)?;
         reading.check_header_sum(&text)?;
-        let Weights { tensors, metadata } = reading.weights(&text, stream)?;
+        let Weights { tensors, metadata } = reading.weights(&text, stream, &|_| true)?;
         reading.check_tensor_sums(&text, &tensors, &metadata)?;
         let number = |key| reading.metadata::<u64>(&metadata, key);
         Ok(Checkpoint {
@@ -62,34 +63,31 @@ pub struct Weights {
 impl Weights {
     /// Reads a safetensors file of any tool. The format has no checksum, so only inconsistent damage is detected.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
+        Weights::read_needed(path, &|_| true)
+    }
+
+    /// As [`Weights::read`], but tensors of unsupported element types are left out, unless they are needed.
+    pub(super) fn read_needed(
+        path: &Path,
+        is_needed: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, CheckpointError> {
         let (n_bytes, mut file) = open(path)?;
-        Weights::read_from(&Reading { path, n_bytes }, &mut file)
+        Weights::read_from(&Reading { path, n_bytes }, &mut file, is_needed)
     }
 
     /// Reads the bytes of a safetensors file. `path` only appears in errors.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
-        Weights::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes)
+        Weights::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes, &|_| true)
     }
 
-    fn read_from(reading: &Reading<'_>, stream: &mut dyn Read) -> Result<Self, CheckpointError> {
+    fn read_from(
+        reading: &Reading<'_>,
+        stream: &mut dyn Read,
+        is_needed: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, CheckpointError> {
         let text = reading.header_text(stream)?;
-        reading.weights(&text, stream)
+        reading.weights(&text, stream, is_needed)
     }
-}
-
-/// The tensors of a checkpoint, verified, or those of a safetensors file of another tool.
-pub fn read_tensors(path: &Path) -> Result<IndexMap<String, HostTensor>, CheckpointError> {
-    let error = match Checkpoint::read(path) {
-        Ok(checkpoint) => return Ok(checkpoint.tensors),
-        Err(error) => error,
-    };
-    if !matches!(error.fact, CheckpointFact::NoChecksum) {
-        return Err(error);
-    }
-    let weights = Weights::read(path)?;
-    // A checkpoint with damaged first bytes must not be read as the file of another tool.
-    let is_ours = weights.metadata.keys().any(|key| key.starts_with(TENSOR_SUM_PREFIX));
-    if is_ours { Err(error) } else { Ok(weights.tensors) }
 }
 
 /// The further strings of a checkpoint. No tensor is read.
@@ -132,17 +130,19 @@ impl Reading<'_> {
         if n_bytes < 8 {
             return Err(self.fail(CheckpointFact::NoHeader { n_bytes }));
         }
-        let mut n_header = [0; 8];
-        self.read_exact(stream, &mut n_header)?;
-        if n_header.starts_with(b"PK\x03\x04") {
-            return Err(self.fail(CheckpointFact::Zip));
-        }
-        let n_header = u64::from_le_bytes(n_header);
+        let mut head = [0; 8];
+        self.read_exact(stream, &mut head)?;
+        let n_header = u64::from_le_bytes(head);
         if n_header > MAX_HEADER_BYTES.min(n_bytes - 8) {
-            return Err(self.fail(CheckpointFact::AbsurdHeader { n_header, n_bytes }));
+            let fact = foreign(head).unwrap_or(CheckpointFact::AbsurdHeader { n_header, n_bytes });
+            return Err(self.fail(fact));
         }
         let mut text = vec![0; n_header as usize];
         self.read_exact(stream, &mut text)?;
+        // The first bytes of another format may be the length of a header. Such a header would be JSON.
+        if let Some(fact) = foreign(head).filter(|_| !text.starts_with(b"{")) {
+            return Err(self.fail(fact));
+        }
         String::from_utf8(text).map_err(|error| self.bad_header(&error))
     }
 
@@ -159,9 +159,14 @@ impl Reading<'_> {
         Err(self.fail(CheckpointFact::HeaderChecksum { expected: expected.to_string(), found }))
     }
 
-    fn weights(&self, text: &str, stream: &mut dyn Read) -> Result<Weights, CheckpointError> {
+    fn weights(
+        &self,
+        text: &str,
+        stream: &mut dyn Read,
+        is_needed: &dyn Fn(&str) -> bool,
+    ) -> Result<Weights, CheckpointError> {
         let (fields, metadata) = self.header(text)?;
-        let entries = self.entries(fields)?;
+        let entries = self.entries(fields, is_needed)?;
         self.check_layout(&entries, self.n_bytes - 8 - text.len() as u64)?;
         Ok(Weights { tensors: self.tensors(&entries, stream)?, metadata })
     }
@@ -176,16 +181,17 @@ impl Reading<'_> {
         Ok((fields, metadata))
     }
 
-    fn entries(&self, fields: Fields) -> Result<IndexMap<String, (TensorType, [u64; 2])>, CheckpointError> {
+    fn entries(&self, fields: Fields, is_needed: &dyn Fn(&str) -> bool) -> Result<Entries, CheckpointError> {
         let entry = |(name, field): (String, Value)| {
             let entry: Entry = serde_json::from_value(field)
                 .map_err(|error| self.bad_header(&format_args!("tensor `{name}`: {error}")))?;
             let Entry { dtype, shape, data_offsets } = entry;
-            let Some(known) = DType::ALL.into_iter().find(|known| known.name().to_uppercase() == dtype)
-            else {
+            let known = DType::ALL.into_iter().find(|known| known.name().to_uppercase() == dtype);
+            if known.is_none() && is_needed(&name) {
                 return Err(self.fail(CheckpointFact::UnsupportedType { name, dtype }));
-            };
-            Ok((name.clone(), (TensorType { name, dtype: known, shape }, data_offsets)))
+            }
+            let ty = known.map(|dtype| TensorType { name: name.clone(), dtype, shape });
+            Ok((name, Listed { ty, offsets: data_offsets }))
         };
         fields.into_iter().map(entry).collect()
     }
@@ -193,12 +199,16 @@ impl Reading<'_> {
     /// The tensors must tile the data, in any order. The size of the file therefore bounds all allocations.
     fn check_layout(&self, entries: &Entries, n_data: u64) -> Result<(), CheckpointError> {
         let mut end = 0;
-        for (TensorType { name, dtype, shape }, found) in by_offset(entries) {
-            let n_bytes = byte_len(*dtype, shape)
-                .map_err(|source| self.fail(CheckpointFact::BadShape { name: name.clone(), source }))?;
-            let expected = [end, u64::saturating_add(end, n_bytes as u64)];
-            if *found != expected {
-                let fact = CheckpointFact::BadOffsets { name: name.clone(), expected, found: *found };
+        for (name, Listed { ty, offsets }) in by_offset(entries) {
+            let n_bytes = match ty {
+                Some(TensorType { dtype, shape, .. }) => byte_len(*dtype, shape)
+                    .map_err(|source| self.fail(CheckpointFact::BadShape { name: name.clone(), source }))?
+                    as u64,
+                None => offsets[1].saturating_sub(offsets[0]),
+            };
+            let expected = [end, u64::saturating_add(end, n_bytes)];
+            if *offsets != expected {
+                let fact = CheckpointFact::BadOffsets { name: name.clone(), expected, found: *offsets };
                 return Err(self.fail(fact));
             }
             end = expected[1];
@@ -215,7 +225,11 @@ impl Reading<'_> {
         stream: &mut dyn Read,
     ) -> Result<IndexMap<String, HostTensor>, CheckpointError> {
         let mut tensors = IndexMap::new();
-        for (TensorType { name, dtype, shape }, _) in by_offset(entries) {
+        for (name, Listed { ty, offsets }) in by_offset(entries) {
+            let Some(TensorType { dtype, shape, .. }) = ty else {
+                self.skip(stream, offsets[1] - offsets[0])?;
+                continue;
+            };
             let mut tensor = HostTensor::zeros(*dtype, shape)
                 .map_err(|source| self.fail(CheckpointFact::BadShape { name: name.clone(), source }))?;
             self.read_exact(stream, tensor.bytes_mut())?;
@@ -260,6 +274,14 @@ impl Reading<'_> {
         stream.read_exact(bytes).map_err(|error| self.fail(CheckpointFact::Unreadable(error)))
     }
 
+    fn skip(&self, stream: &mut dyn Read, n_bytes: u64) -> Result<(), CheckpointError> {
+        let unreadable = |error| self.fail(CheckpointFact::Unreadable(error));
+        match io::copy(&mut stream.take(n_bytes), &mut io::sink()).map_err(unreadable)? {
+            n_skipped if n_skipped == n_bytes => Ok(()),
+            _ => Err(unreadable(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
     fn bad_header(&self, why: &dyn fmt::Display) -> CheckpointError {
         self.fail(CheckpointFact::BadHeader { why: why.to_string() })
     }
@@ -269,11 +291,19 @@ impl Reading<'_> {
     }
 }
 
-type Entries = IndexMap<String, (TensorType, [u64; 2])>;
+/// A tensor as the header lists it.
+struct Listed {
+    /// Absent if the element type is not supported; then the tensor is not read.
+    ty: Option<TensorType>,
+    /// Its bytes in the data.
+    offsets: [u64; 2],
+}
 
-fn by_offset(entries: &Entries) -> Vec<&(TensorType, [u64; 2])> {
-    let mut sorted: Vec<_> = entries.values().collect();
-    sorted.sort_by_key(|(_, offsets)| *offsets);
+type Entries = IndexMap<String, Listed>;
+
+fn by_offset(entries: &Entries) -> Vec<(&String, &Listed)> {
+    let mut sorted: Vec<_> = entries.iter().collect();
+    sorted.sort_by_key(|(_, listed)| listed.offsets);
     sorted
 }
 

@@ -251,6 +251,104 @@ fn headers_that_lie_are_refused() {
     );
 }
 
+#[test]
+fn files_of_other_formats_are_named() {
+    check_error(
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }",
+        "an array of NumPy, which has no name, and no safetensors file; `numpy.savez` writes named arrays (`.npz`)",
+    );
+    let gzipped = "gzipped, which no file of weights may be; decompress it";
+    check_error(b"\x1f\x8b\x08\x08\xd4\x03\x1b\x66\x00\x03", gzipped);
+    // Without a time, the first bytes are the possible length of a header.
+    let header = b"\x1f\x8b\x08\0\0\0\0\0";
+    check_error(&[&header[..], &vec![3; 1 << 20]].concat(), gzipped);
+    check_error(b"\n{\"w\": [1, 2]}", "JSON, and no safetensors file");
+    // A header may begin as JSON does.
+    let text = format!("{{{}}}", " ".repeat(0x7b - 2));
+    assert!(Weights::parse(Path::new("a"), &file(&text, 0)).unwrap().tensors.is_empty());
+}
+
+/// A file with three tensors, of which the second one has an unsupported element type.
+const MIXED: &str = r#"{
+  "a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},
+  "scale": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [2, 5]},
+  "b": {"dtype": "U8", "shape": [1], "data_offsets": [5, 6]}
+}"#;
+
+#[test]
+fn tensors_of_unsupported_types_matter_only_if_they_are_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.safetensors");
+    let mut bytes = file(MIXED, 6);
+    *bytes.last_mut().unwrap() = 9;
+    fs::write(&path, &bytes).unwrap();
+    let needed = |names: &[&str]| read_needed(&path, &|name| names.contains(&name));
+    let tensors = needed(&["a", "b"]).unwrap();
+    assert_eq!(format!("{tensors:?}"), r#"{"a": u8[2], "b": u8[1]}"#);
+    assert_eq!(tensors["b"].bytes(), [9]);
+    let unsupported = "w.safetensors: tensor `scale` has element type F8_E4M3, which is not supported";
+    for error in [needed(&["scale"]), read_tensors(&path)] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.ends_with(unsupported), "{error}");
+    }
+    // The bytes of such a tensor must be in their place all the same.
+    for (from, to, fault) in [
+        ("[2, 5]", "[3, 5]", "tensor `scale` should be bytes [2, 4] of the data, the header says [3, 5]"),
+        ("[2, 5]", "[5, 2]", "tensor `scale` should be bytes [2, 2] of the data, the header says [5, 2]"),
+    ] {
+        fs::write(&path, file(&MIXED.replace(from, to), 6)).unwrap();
+        let error = needed(&["a"]).unwrap_err().to_string();
+        assert!(error.ends_with(fault), "{error}");
+    }
+}
+
+/// Two files with an index, as Hugging Face writes large models.
+#[test]
+fn an_index_names_the_files_of_tensors() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let index = at("model.safetensors.index.json");
+    fs::write(at("1.safetensors"), file(MIXED, 6)).unwrap();
+    fs::write(at("2.safetensors"), lone("U8", "[4]", "[0,4]", 4)).unwrap();
+    let read = |map: &str| {
+        let text = format!("{{\n  \"metadata\": {{\"total_size\": 7}},\n  \"weight_map\": {map}\n}}");
+        fs::write(&index, text).unwrap();
+        let tensors = read_needed(&index, &|name| name != "scale").map_err(|error| error.to_string());
+        tensors.map(|tensors| format!("{tensors:?}"))
+    };
+    let all =
+        r#"{"w": "2.safetensors", "b": "1.safetensors", "scale": "1.safetensors", "a": "1.safetensors"}"#;
+    assert_eq!(read(all).unwrap(), r#"{"w": u8[4], "b": u8[1], "a": u8[2]}"#);
+    let needed = read_tensors(&index).unwrap_err().to_string();
+    assert!(needed.contains("1.safetensors: tensor `scale` has element type F8_E4M3"), "{needed}");
+    // Only the tensors of the index count.
+    assert_eq!(read(r#"{"a": "1.safetensors"}"#).unwrap(), r#"{"a": u8[2]}"#);
+    let refused = |map: &str, said: &str| {
+        let error = read(map).unwrap_err();
+        assert!(error.ends_with(said), "{error}");
+    };
+    refused(
+        r#"{"a": "1.safetensors", "c": "3.safetensors", "d": "4.safetensors", "e": "3.safetensors"}"#,
+        "index.json: the index names files that are not beside it: `3.safetensors`, `4.safetensors`",
+    );
+    refused(
+        r#"{"a": "2.safetensors"}"#,
+        "index.json: the index has tensor `a` in `2.safetensors`, which lacks it",
+    );
+    for outside in ["../1.safetensors", "sub/../../1.safetensors", "/1.safetensors", ""] {
+        let said =
+            format!("the index has tensor `a` in `{outside}`, but files outside its folder are not read");
+        refused(&format!(r#"{{"a": "{outside}"}}"#), &said);
+    }
+    fs::write(&index, r#"{"weights": {}}"#).unwrap();
+    let error = read_tensors(&index).unwrap_err().to_string();
+    let said = "index.json: JSON, but no index of safetensors files: missing field `weight_map`";
+    assert!(error.contains(said), "{error}");
+    // A file of the index is no index itself.
+    fs::copy(&index, at("2.safetensors")).unwrap();
+    refused(r#"{"w": "2.safetensors"}"#, "2.safetensors: JSON, and no safetensors file");
+}
+
 /// For every damage, the reader returns an error or the undamaged checkpoint. It does not panic, and allocates no more
 /// than the size of the file.
 #[test]

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::io::BufRead;
 use std::path::Path;
+use std::str::{self, Utf8Error};
 
-use super::fault::TableError;
+use super::fault::{BadCell, CellFault, TableError};
 use super::records::{Columns, ReadRecords, Record, Text};
 
 /// The records of a text, read one by one. Empty lines are passed over; all others have as many fields as the first.
@@ -59,11 +60,11 @@ impl<'p> Records<'p> {
                 return Ok(!self.text.is_empty());
             }
             if self.bytes.contains(&0) {
-                return Err(TableError::NotText { path: self.path.to_path_buf() });
+                return Err(TableError::NotText { path: self.path.to_path_buf(), is_gzipped: false });
             }
-            let line = String::from_utf8_lossy(&self.bytes);
+            let line = str::from_utf8(&self.bytes).map_err(|error| self.not_utf8(&error))?;
             // Some programs start a text with a byte order mark.
-            let line = line.strip_prefix('\u{feff}').filter(|_| self.line == 1).unwrap_or(&line);
+            let line = line.strip_prefix('\u{feff}').filter(|_| self.line == 1).unwrap_or(line);
             self.text.push_str(line);
             self.line += usize::from(line.ends_with('\n'));
             state = state.after(line, self.separator);
@@ -72,6 +73,31 @@ impl<'p> Records<'p> {
             }
         }
     }
+
+    /// The error of the first byte of the last line that is no UTF-8. Such bytes must not be replaced: names that differ
+    /// in them would become the same class.
+    fn not_utf8(&self, error: &Utf8Error) -> TableError {
+        let (before, rest) = self.bytes.split_at(error.valid_up_to());
+        let before = [&self.text, str::from_utf8(before).unwrap_or_default()].concat();
+        TableError::Cell(Box::new(BadCell {
+            path: self.path.to_path_buf(),
+            line: self.line,
+            column: column_after(&before, self.separator),
+            name: None,
+            fault: CellFault::NotUtf8 { byte: rest.first().copied().unwrap_or_default() },
+        }))
+    }
+}
+
+/// The column, counted from 1, in which the start of a record ends.
+fn column_after(start: &str, separator: char) -> usize {
+    let mut state = Quoting::FieldStart;
+    let ends_field = |letter: &char| {
+        let ends = *letter == separator && state != Quoting::Open;
+        state = state.after_letter(*letter, separator);
+        ends
+    };
+    1 + start.trim_start_matches('\u{feff}').chars().filter(ends_field).count()
 }
 
 /// Where a record stands within its fields.
@@ -92,13 +118,17 @@ impl Quoting {
         if self == Quoting::FieldStart && !line.contains('"') {
             return Quoting::Plain;
         }
-        line.chars().fold(self, |state, letter| match (state, letter) {
+        line.chars().fold(self, |state, letter| state.after_letter(letter, separator))
+    }
+
+    fn after_letter(self, letter: char, separator: char) -> Quoting {
+        match (self, letter) {
             (Quoting::Open, '"') => Quoting::Quote,
             (Quoting::Open, _) | (Quoting::Quote | Quoting::FieldStart, '"') => Quoting::Open,
             (_, letter) if letter == separator => Quoting::FieldStart,
             (Quoting::FieldStart, ' ' | '\t') => Quoting::FieldStart,
             _ => Quoting::Plain,
-        })
+        }
     }
 }
 
@@ -267,6 +297,24 @@ mod tests {
         assert_eq!(error("1,2\n3,\0\n"), "a.csv: is neither text nor of a format that is known");
     }
 
+    /// In Latin-1, `ü` and `ä` are bytes that are no UTF-8.
+    #[test]
+    fn bytes_that_are_no_utf8_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.csv");
+        let fault = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let error = read_text(Text::File(&path), &Reading::default()).unwrap_err();
+            let TableError::Cell(cell) = error else { panic!("{error}") };
+            assert_eq!(cell.fault.help(), "save the file as UTF-8");
+            (cell.line, cell.column, cell.fault.to_string())
+        };
+        let said = |byte: &str| format!("the byte {byte} is not UTF-8");
+        assert_eq!(fault(b"a,b,y\n1,2,\xfc\n3,4,\xe4\n"), (2, 3, said("0xfc")));
+        assert_eq!(fault(b"\xef\xbb\xbf\"a,1\",n\xe4me\n1,2\n"), (1, 2, said("0xe4")));
+        assert_eq!(fault(b"a,b,c\n1,\"x,\ny,z\",\xff\n"), (3, 3, said("0xff")));
+    }
+
     #[test]
     fn columns_are_selected_by_name() {
         let taken = |text: &str, columns: &[&str]| {
@@ -290,8 +338,12 @@ mod tests {
     fn rows_with_missing_cells_are_left_out_if_asked_for() {
         let policy = Policy { missing: Missing::Drop, ..Policy::default() };
         let text = "a,b\n1,2\n3,NA\n,4\n5,6\n";
-        let rows = rows(text, &Reading { policy, ..Reading::default() }).unwrap();
+        let reading = Reading { policy, ..Reading::default() };
+        let rows = rows(text, &reading).unwrap();
         assert_eq!(rows.tensor.to_f64(), [1.0, 2.0, 5.0, 6.0]);
         assert_eq!(rows.notes, ["a.csv: 2 rows with missing cells are left out"]);
+        let none = self::rows("NA,2\n,4\n", &reading).unwrap_err().to_string();
+        let said = "a.csv: all rows (2) are left out, since each has a missing cell: 2 in column 1";
+        assert_eq!(none, said);
     }
 }

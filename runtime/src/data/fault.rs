@@ -24,10 +24,12 @@ pub enum TableError {
         error: io::Error,
     },
     /// A file of no known format, which is no text either.
-    #[error("{}: is neither text nor of a format that is known", .path.display())]
+    #[error("{}: is {}", .path.display(), not_text(*.is_gzipped))]
     NotText {
         /// The file.
         path: PathBuf,
+        /// Whether it is gzipped, as only IDX files may be.
+        is_gzipped: bool,
     },
     /// A cell cannot be an element.
     #[error(transparent)]
@@ -92,11 +94,13 @@ pub enum TableError {
         /// Columns of the file.
         found: usize,
     },
-    /// There are no rows, or none that are rows.
-    #[error("{}: has no rows", .path.display())]
+    /// There are no rows, or none without a missing cell where such rows are left out.
+    #[error("{}: {}", .path.display(), no_rows_text(.dropped.as_ref()))]
     NoRows {
         /// The file.
         path: PathBuf,
+        /// The rows that were left out.
+        dropped: Option<AllDropped>,
     },
     /// The rows have another number of elements than the input takes.
     #[error("rows of {found} do not fit an input of {expected}")]
@@ -141,7 +145,39 @@ pub enum TableError {
     Tensor(#[from] TensorError),
 }
 
+/// Rows that were all left out, since each lacks a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllDropped {
+    /// How many there were.
+    pub n_rows: usize,
+    /// The columns with missing cells, in their order, and how many cells each lacks.
+    pub columns: Vec<(String, usize)>,
+}
+
+fn no_rows_text(dropped: Option<&AllDropped>) -> String {
+    let Some(AllDropped { n_rows, columns }) = dropped else { return "has no rows".to_string() };
+    let columns = shown(columns.iter().map(|(name, n_missing)| format!("{n_missing} in {name}")));
+    format!("all rows ({n_rows}) are left out, since each has a missing cell: {columns}")
+}
+
+fn not_text(is_gzipped: bool) -> &'static str {
+    match is_gzipped {
+        true => "gzipped, which only IDX files may be; decompress it",
+        false => "neither text nor of a format that is known",
+    }
+}
+
 impl TableError {
+    /// The error of a file or a folder without rows.
+    pub(super) fn no_rows(path: &Path) -> Self {
+        TableError::NoRows { path: path.to_path_buf(), dropped: None }
+    }
+
+    /// The error of a gzipped file of a kind that is read only as it is.
+    pub(super) fn gzipped(path: &Path) -> Self {
+        TableError::NotText { path: path.to_path_buf(), is_gzipped: true }
+    }
+
     /// The error of rows that were read from this file.
     pub fn in_file(mut self, file: &Path) -> Self {
         if let TableError::WrongValue { path, .. } = &mut self {
@@ -161,8 +197,13 @@ fn element_text(element: Option<usize>) -> String {
 
 /// Up to eight names.
 pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    shown(names.map(|name| format!("`{}`", shortened(name))))
+}
+
+/// Up to eight entries of a list.
+fn shown(names: impl Iterator<Item = String>) -> String {
     const SHOWN: usize = 8;
-    let mut names: Vec<String> = names.map(|name| format!("`{}`", shortened(name))).collect();
+    let mut names: Vec<String> = names.collect();
     if let Some(more @ 1..) = names.len().checked_sub(SHOWN) {
         names.truncate(SHOWN);
         names.push(format!("… ({more} more)"));
@@ -202,6 +243,12 @@ pub enum CellFault {
     /// It holds an infinity or NaN.
     #[error("`{0}` is not a finite number")]
     NotFinite(String),
+    /// It holds a byte of another encoding.
+    #[error("the byte {byte:#04x} is not UTF-8")]
+    NotUtf8 {
+        /// The byte.
+        byte: u8,
+    },
     /// Its number is none of the element type.
     #[error("{text} is no {dtype}")]
     Unfit {
@@ -245,6 +292,7 @@ impl CellFault {
             CellFault::UnknownClass { .. } => {
                 "correct the cell; the option `unknown: \"class\"` gives such names a class of their own"
             }
+            CellFault::NotUtf8 { .. } => "save the file as UTF-8",
             CellFault::NotANumber(_) => "write numbers, and names in the first line only",
             CellFault::NotFinite(_) => "correct the cell; the option `non_finite: true` takes it as it is",
             CellFault::Unfit { .. } => "declare the input with an element type that holds the number",

@@ -20,7 +20,8 @@ use crate::tensor::{HostTensor, TensorError, type_text};
 const MAX_DATA_BYTES: u64 = 8 << 30;
 /// The largest compression ratio of Deflate. A header that declares more is damaged.
 const MAX_INFLATION: u64 = 1032;
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// The first bytes of a gzipped file.
+pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// The element types by their codes.
 const TYPES: [(u8, DType); 6] = [
     (0x08, DType::U8),
@@ -192,7 +193,7 @@ pub fn parse(path: &Path, file: &[u8]) -> Result<HostTensor, IdxError> {
 
 fn read_from(path: &Path, mut file: impl BufRead, n_file_bytes: u64) -> Result<HostTensor, IdxError> {
     let unreadable = |error| at(path, None, IdxFact::Unreadable(error));
-    if !file.fill_buf().map_err(unreadable)?.starts_with(&GZIP_MAGIC) {
+    if !file.fill_buf().map_err(unreadable)?.starts_with(GZIP_MAGIC) {
         return parse_stream(path, &mut file, n_file_bytes, n_file_bytes);
     }
     let mut stream = GzDecoder::new(file);

@@ -4,6 +4,7 @@ pub mod source;
 
 pub mod cells;
 pub mod csv;
+mod dropped;
 pub mod fault;
 pub mod field;
 pub mod forms;

@@ -1,7 +1,8 @@
 //! NumPy's `.npy` files: one array each.
 //!
 //! Ten bytes or twelve of preamble, a header that is a Python dictionary literal, then the elements. Arrays of the
-//! element types that tensors have are read, in C order or Fortran order, little-endian or big-endian.
+//! element types that tensors have are read, in C order or Fortran order, little-endian or big-endian. Arrays of uint64
+//! become `i64`, if that has all their numbers.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -56,6 +57,21 @@ pub enum NpyFact {
     UnsupportedType {
         /// NumPy's name of the type.
         descr: String,
+    },
+    /// Elements with named fields.
+    #[error(
+        "a structured array is not supported; save each field as an array of its own: `numpy.save(…, array[\"NAME\"])`"
+    )]
+    Structured,
+    /// A number of uint64 that `i64` does not have.
+    #[error(
+        "element {place:?} of type uint64 is {number}, which is no i64; save the array as float64, for example"
+    )]
+    TooLarge {
+        /// The place of the first such element, by axis.
+        place: Vec<usize>,
+        /// The number.
+        number: u64,
     },
     /// The extents are absurd.
     #[error(transparent)]
@@ -112,19 +128,20 @@ const PREAMBLE_2: usize = 12;
 /// No array that is read here says more about itself.
 const MOST_HEADER: usize = 1 << 20;
 
-/// Where the rows of an array are; none if they do not lie one after the other, as in Fortran order.
+/// Where the rows of an array are; none if they do not lie one after the other, as in Fortran order, or if their numbers
+/// must be checked.
 pub(super) fn layout(path: &Path) -> Result<Option<Layout>, NpyError> {
     let unreadable = |error| fail(path, NpyFact::Unreadable(error));
     let (mut file, n_bytes) = files::open(path).map_err(unreadable)?;
     let (header, offset, _) = read_header(n_bytes as usize, &mut file).map_err(|fact| fail(path, fact))?;
-    let Header { dtype, shape, is_big_endian, is_fortran } = header;
+    let Header { dtype, shape, is_big_endian, is_fortran, is_u64 } = header;
     let is_in_order = !shape.is_empty() && (!is_fortran || shape.len() == 1);
-    Ok(is_in_order.then_some(Layout { dtype, shape, offset, gap: 0, is_big_endian }))
+    Ok((is_in_order && !is_u64).then_some(Layout { dtype, shape, offset, gap: 0, is_big_endian }))
 }
 
 fn read_from(n_bytes: usize, file: &mut dyn Read) -> Result<HostTensor, NpyFact> {
     let (header, _, begun) = read_header(n_bytes, file)?;
-    let Header { dtype, mut shape, is_big_endian, is_fortran } = header;
+    let Header { dtype, mut shape, is_big_endian, is_fortran, is_u64 } = header;
     if is_fortran {
         shape.reverse();
     }
@@ -136,7 +153,29 @@ fn read_from(n_bytes: usize, file: &mut dyn Read) -> Result<HostTensor, NpyFact>
         tensor.bytes_mut().chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
     }
     // An array in Fortran order is one in C order with its axes in reverse.
-    if is_fortran { tensor.transposed().map_err(NpyFact::BadShape) } else { Ok(tensor) }
+    let tensor = if is_fortran { tensor.transposed().map_err(NpyFact::BadShape)? } else { tensor };
+    if is_u64 {
+        expect_i64(&tensor)?
+    }
+    Ok(tensor)
+}
+
+/// Fails unless the numbers of uint64 that were read as `i64` are the same in both.
+fn expect_i64(tensor: &HostTensor) -> Result<(), NpyFact> {
+    let numbers = tensor.as_slice::<i64>().map_err(NpyFact::BadShape)?;
+    let Some(at) = numbers.iter().position(|&number| number < 0) else { return Ok(()) };
+    let mut place: Vec<usize> = tensor
+        .shape()
+        .iter()
+        .rev()
+        .scan(at, |rest, &extent| {
+            let along = *rest % extent;
+            *rest /= extent;
+            Some(along)
+        })
+        .collect();
+    place.reverse();
+    Err(NpyFact::TooLarge { place, number: numbers[at] as u64 })
 }
 
 /// The header of a file of so many bytes, the place of its data, and the bytes of the data that have been read already.
@@ -175,22 +214,30 @@ struct Header {
     is_big_endian: bool,
     /// Whether the first axis is the innermost.
     is_fortran: bool,
+    /// Whether the file has uint64, which is read as `i64`.
+    is_u64: bool,
 }
 
 fn header_of(head: &[u8], offset: usize) -> Result<Header, NpyFact> {
     let header = String::from_utf8_lossy(&head[offset..]);
     let field = |field| NpyFact::BadHeader { offset, field };
-    let descr = quoted(value_of(&header, "descr").ok_or(field("descr"))?).ok_or(field("descr"))?;
+    let descr = value_of(&header, "descr").ok_or(field("descr"))?;
+    if descr.starts_with('[') {
+        return Err(NpyFact::Structured);
+    }
+    let descr = quoted(descr).ok_or(field("descr"))?;
     let order = value_of(&header, "fortran_order").ok_or(field("fortran_order"))?;
     let shape = value_of(&header, "shape").and_then(shape_of).ok_or(field("shape"))?;
     let unsupported = || NpyFact::UnsupportedType { descr: descr.to_string() };
-    let dtype = dtype_of(&descr.replacen('>', "<", 1)).ok_or_else(unsupported)?;
+    let is_u64 = ["<u8", ">u8"].contains(&descr);
+    let known = if is_u64 { Some(DType::I64) } else { dtype_of(&descr.replacen('>', "<", 1)) };
+    let dtype = known.ok_or_else(unsupported)?;
     let is_fortran = match order {
         order if order.starts_with("False") => false,
         order if order.starts_with("True") => true,
         _ => return Err(field("fortran_order")),
     };
-    Ok(Header { dtype, shape, is_big_endian: descr.starts_with('>'), is_fortran })
+    Ok(Header { dtype, shape, is_big_endian: descr.starts_with('>'), is_fortran, is_u64 })
 }
 
 /// Where the header starts and how long it is.
@@ -313,6 +360,10 @@ mod tests {
             "element type >c8 is not supported; save the array as float32, for example",
         );
         check_error(
+            &changed("'<f4', 'fortran_order': False", "[('a', '<f4'), ('b', '<f4')], 'fortran_order': False"),
+            "a structured array is not supported; save each field as an array of its own: `numpy.save(…, array[\"NAME\"])`",
+        );
+        check_error(
             &changed("(1, 3)", "(1, x)"),
             "at byte 10: the header is damaged: shape is missing or not understood",
         );
@@ -320,6 +371,46 @@ mod tests {
             &changed("(1, 3), }   ", "(9999999999)"),
             "the header says 39999999996 bytes of data but the file has 12",
         );
+    }
+
+    /// The file of an array of uint64, in one order of axes and bytes.
+    fn of_u64(descr: &str, is_fortran: bool, shape: &str, numbers: &[u64]) -> Vec<u8> {
+        let order = if is_fortran { "True" } else { "False" };
+        let header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");
+        let bytes = numbers.iter().flat_map(|number| match descr {
+            ">u8" => number.to_be_bytes(),
+            _ => number.to_le_bytes(),
+        });
+        let length = (header.len() as u16).to_le_bytes();
+        [MAGIC, &[1, 0], &length, header.as_bytes(), &bytes.collect::<Vec<u8>>()].concat()
+    }
+
+    #[test]
+    fn uint64_is_read_if_i64_has_all_numbers() {
+        let most = i64::MAX as u64;
+        for descr in ["<u8", ">u8"] {
+            let ids =
+                parse(Path::new("a.npy"), &of_u64(descr, false, "(3,)", &[0, 16_777_217, most])).unwrap();
+            assert_eq!(ids.as_slice::<i64>().unwrap(), [0, 16_777_217, i64::MAX]);
+            let said = "element [1, 0] of type uint64 is 9223372036854775808, which is no i64; save the array as \
+                        float64, for example";
+            let numbers = [1, 2, 3, most + 1, 5, u64::MAX];
+            check_error(&of_u64(descr, false, "(2, 3)", &numbers), said);
+            check_error(&of_u64(descr, true, "(2, 3)", &[1, most + 1, 3, 4, 5, u64::MAX]), said);
+        }
+        let said = "element [] of type uint64 is 18446744073709551615, which is no i64; save the array as float64, \
+                    for example";
+        check_error(&of_u64("<u8", false, "()", &[u64::MAX]), said);
+    }
+
+    #[test]
+    fn uint64_does_not_stay_on_disk_and_is_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        std::fs::write(&path, of_u64("<u8", false, "(2,)", &[1, 2])).unwrap();
+        assert_eq!(layout(&path).unwrap(), None);
+        std::fs::write(&path, of_u64("<i8", false, "(2,)", &[1, 2])).unwrap();
+        assert!(layout(&path).unwrap().is_some());
     }
 
     #[test]

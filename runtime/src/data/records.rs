@@ -1,12 +1,14 @@
 //! Texts of rows: their columns, and their rows one by one, in any syntax.
 
 use std::borrow::Cow;
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use engine_core::diag::nearest;
 
 use super::fault::TableError;
+use super::idx::GZIP_MAGIC;
 use crate::files;
 
 /// The syntax of a text of rows.
@@ -49,11 +51,25 @@ impl<'t> Text<'t> {
         match self {
             Text::Memory(_, text) => Ok(Box::new(text.as_bytes())),
             Text::File(path) => match files::open(path) {
-                Ok((file, _)) => Ok(Box::new(BufReader::new(file))),
-                Err(error) => Err(TableError::Unreadable { path: path.to_path_buf(), error }),
+                Ok((file, _)) => reader_of(path, file),
+                Err(error) => Err(unreadable(path, error)),
             },
         }
     }
+}
+
+/// The content of a file, unless it is gzipped.
+fn reader_of(path: &Path, file: File) -> Result<Box<dyn BufRead>, TableError> {
+    let mut reader = BufReader::new(file);
+    match reader.fill_buf() {
+        Ok(head) if head.starts_with(GZIP_MAGIC) => Err(TableError::gzipped(path)),
+        Ok(_) => Ok(Box::new(reader)),
+        Err(error) => Err(unreadable(path, error)),
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> TableError {
+    TableError::Unreadable { path: path.to_path_buf(), error }
 }
 
 /// One row of a text.

@@ -6,6 +6,7 @@ use engine_core::ir::DType;
 
 use super::cells::{Cells, Missing, Place, Policy};
 use super::csv::CsvRecords;
+use super::dropped::Dropped;
 use super::fault::{CellFault, TableError};
 use super::forms::FieldNames;
 use super::jsonl::JsonRecords;
@@ -84,10 +85,10 @@ pub fn read_text(text: Text<'_>, reading: &Reading) -> Result<Rows, TableError> 
     // Transformations take all digits, and mark missing cells.
     let dtype = fitted.filter(|names| !names.takes_names()).map_or(reading.dtype, |_| DType::F64);
     let mut cells = Cells::new(dtype, policy_of(reading));
-    let (mut n_rows, mut n_dropped) = (0, 0);
+    let (mut n_rows, mut dropped) = (0, Dropped::default());
     while let Some(record) = records.read_next()? {
-        if reading.policy.missing == Missing::Drop && lacks(&record, &taken, &reading.policy) {
-            n_dropped += 1;
+        let policy = &reading.policy;
+        if policy.missing == Missing::Drop && dropped.takes(missing(&record, &taken, policy)) {
             continue;
         }
         for &column in &taken {
@@ -103,8 +104,10 @@ pub fn read_text(text: Text<'_>, reading: &Reading) -> Result<Rows, TableError> 
         }
         n_rows += 1;
     }
-    let mut notes = dropped_note(&text, n_dropped);
-    notes.extend(cells.rounded_note());
+    if n_rows == 0 && dropped.has_rows() {
+        return Err(dropped.no_rows(text.path(), &columns));
+    }
+    let notes = dropped.note(text.path()).into_iter().chain(cells.rounded_note()).collect();
     let tensor = cells.tensor(&[n_rows, taken.len()])?;
     let tensor = fitted.map_or(Ok(tensor.clone()), |names| names.transformed(tensor, reading.dtype))?;
     Ok(Rows { tensor, columns, notes })
@@ -145,9 +148,13 @@ pub(super) fn transformed(
     Ok(names.transformed(array.reshaped(&[n_rows.unwrap_or(1), n_columns])?, reading.dtype)?)
 }
 
-/// Whether one of these cells is missing.
-pub(super) fn lacks(record: &Record<'_>, columns: &[usize], policy: &Policy) -> bool {
-    columns.iter().any(|&column| policy.is_missing(&record.fields[column]))
+/// Those of the columns whose cells a row lacks.
+pub(super) fn missing(
+    record: &Record<'_>,
+    columns: &[usize],
+    policy: &Policy,
+) -> impl Iterator<Item = usize> {
+    columns.iter().copied().filter(|&column| policy.is_missing(&record.fields[column]))
 }
 
 /// A number where a cell has any content, else none.
@@ -171,10 +178,4 @@ pub(super) fn class_text(
         None if is_missing => Err(place.fault(CellFault::Missing(cell.to_string()))),
         None => Err(place.fault(CellFault::unknown(cell, names.n_classes()))),
     }
-}
-
-/// The remark on rows that were left out.
-pub(super) fn dropped_note(text: &Text<'_>, n_dropped: usize) -> Vec<String> {
-    let note = |n: usize| format!("{}: {n} rows with missing cells are left out", text.path().display());
-    (n_dropped > 0).then(|| note(n_dropped)).into_iter().collect()
 }

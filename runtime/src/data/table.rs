@@ -9,6 +9,7 @@ use half::{bf16, f16};
 pub use super::fault::TableError;
 pub(crate) use super::fault::listed;
 use super::field::Field;
+use super::idx::{GZIP_MAGIC, IdxError, IdxFact};
 use super::mapped;
 use super::records::{Columns, Text};
 pub use super::rows::Rows;
@@ -34,7 +35,7 @@ pub fn read(path: &Path) -> Result<HostTensor, TableError> {
 pub fn read_rows(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     let rows = read_as(path, reading)?;
     match rows.tensor.shape() {
-        [] => Err(TableError::NoRows { path: path.to_path_buf() }),
+        [] => Err(TableError::no_rows(path)),
         _ => Ok(rows),
     }
 }
@@ -54,7 +55,7 @@ pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     };
     match rows.tensor.shape().first() {
         None | Some(1..) => Ok(rows),
-        Some(0) => Err(TableError::NoRows { path: path.to_path_buf() }),
+        Some(0) => Err(TableError::no_rows(path)),
     }
 }
 
@@ -71,14 +72,14 @@ fn first_bytes(path: &Path, n_bytes: usize) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// All bytes of a regular file.
+/// All bytes of a regular file, which is not gzipped.
 pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, TableError> {
     let unreadable = |error| TableError::Unreadable { path: path.to_path_buf(), error };
     let (mut file, n_bytes) = files::open(path).map_err(unreadable)?;
     let mut bytes = vec![];
     let room = bytes.try_reserve_exact(n_bytes as usize).map_err(io::Error::from);
     room.and_then(|()| file.read_to_end(&mut bytes)).map_err(unreadable)?;
-    Ok(bytes)
+    if bytes.starts_with(GZIP_MAGIC) { Err(TableError::gzipped(path)) } else { Ok(bytes) }
 }
 
 /// The array of a file; none if the file is a text.
@@ -96,9 +97,18 @@ fn read_array(path: &Path) -> Result<Option<HostTensor>, TableError> {
     // Arrays are read straight into their tensor.
     Ok(match &head[..] {
         npy::MAGIC => Some(npy::read(path)?),
-        [0x1f, 0x8b, ..] | [0, 0, ..] => Some(idx::read(path)?),
+        head if head.starts_with(GZIP_MAGIC) => Some(idx::read(path).map_err(of_gzipped)?),
+        [0, 0, ..] => Some(idx::read(path)?),
         _ => None,
     })
+}
+
+/// The error of a gzipped file. Another format than IDX may not be gzipped.
+fn of_gzipped(error: IdxError) -> TableError {
+    match error.fact {
+        IdxFact::BadMagic { .. } => TableError::gzipped(&error.path),
+        _ => error.into(),
+    }
 }
 
 /// The rows of a file of at least so many bytes, which stay on disk. None if the file is smaller, or its rows do not lie in
@@ -187,7 +197,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use engine_core::ir::Dim;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
     use std::fs;
+    use std::io::Write;
 
     use super::*;
 
@@ -220,6 +233,22 @@ mod tests {
                 .ends_with("rows: is neither text nor of a format that is known")
         );
         assert!(read_back(b"\n").unwrap_err().to_string().ends_with(": has no rows"));
+        // Only IDX files may be gzipped.
+        let gzipped = |bytes: &[u8]| {
+            let mut file = GzEncoder::new(vec![], Compression::fast());
+            file.write_all(bytes).unwrap();
+            read_back(&file.finish().unwrap())
+        };
+        assert_eq!(gzipped(&[0, 0, 8, 1, 0, 0, 0, 2, 7, 8]).unwrap(), "u8[2]");
+        for other in [&array[..], b"1,2\n"] {
+            let error = gzipped(other).unwrap_err().to_string();
+            assert!(
+                error.ends_with("rows: is gzipped, which only IDX files may be; decompress it"),
+                "{error}"
+            );
+        }
+        let error = bytes_of(&path).unwrap_err().to_string();
+        assert!(error.ends_with("decompress it"), "{error}");
         assert!(
             read(Path::new("no/such/file"))
                 .unwrap_err()

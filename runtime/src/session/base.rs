@@ -191,7 +191,8 @@ impl Session {
     /// If the file is damaged, a parameter is missing or has another type, or a number is too large for its type.
     pub fn load(&mut self, path: &Path) -> Result<Vec<String>, SessionError> {
         let params: Vec<Symbol> = self.pipeline.params.iter().map(|param| param.name.clone()).collect();
-        let mut remarks = self.take_over(path, &params, weights::read(path)?)?;
+        let tensors = weights::read(path, &self.pipeline.params, &[])?;
+        let mut remarks = self.take_over(path, &params, tensors)?;
         let trained = data_names(path);
         let remark = |message| format!("{} was trained on other data: {message}", path.display());
         remarks.extend(names::difference(&trained, &self.names).map(remark));
@@ -221,7 +222,7 @@ impl Session {
     /// As for [`Session::load`].
     pub fn load_named(&mut self, path: &Path, names: &[LoadName]) -> Result<Vec<String>, SessionError> {
         let params: Vec<Symbol> = names.iter().map(|name| name.param.clone()).collect();
-        let tensors = weights::read(path)?;
+        let tensors = weights::read(path, &self.pipeline.params, names)?;
         let mut remarks = weights::left_out(&self.pipeline.params, names, &tensors);
         remarks.extend(self.take_over(path, &params, weights::renamed(path, names, &tensors)?)?);
         Ok(remarks)

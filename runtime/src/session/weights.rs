@@ -12,11 +12,20 @@ use crate::checkpoint;
 use crate::data::npz;
 use crate::tensor::HostTensor;
 
-/// The tensors of a checkpoint, a safetensors file, or an archive of NumPy's.
-pub(super) fn read(path: &Path) -> Result<IndexMap<String, HostTensor>, SessionError> {
+/// The tensors of a checkpoint, a safetensors file or its index, or an archive of NumPy's. Those of unsupported element types
+/// are left out, unless they are in `names`, or have the name of a parameter if there are no `names`.
+pub(super) fn read(
+    path: &Path,
+    params: &[ParamDecl],
+    names: &[LoadName],
+) -> Result<IndexMap<String, HostTensor>, SessionError> {
+    let is_needed = |tensor: &str| match names {
+        [] => params.iter().any(|param| *param.name == *tensor),
+        _ => names.iter().any(|name| name.tensor == tensor),
+    };
     match path.extension().is_some_and(|extension| extension == "npz") {
         true => npz::read_all(path).map_err(|error| SessionError::Archive(Box::new(error))),
-        false => Ok(checkpoint::read_tensors(path)?),
+        false => Ok(checkpoint::read_needed(path, &is_needed)?),
     }
 }
 

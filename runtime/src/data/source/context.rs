@@ -104,14 +104,15 @@ impl LoadContext {
         roots.join(", ")
     }
 
-    /// The option of that name as a share, more than 0 and less than 1.
+    /// The option of that name as a share, from 0 on and less than 1.
     pub fn share(&self, name: &str) -> Result<Option<f64>, DataError> {
         match self.options.iter().find(|(option, _)| &**option == name) {
             None => Ok(None),
-            Some((_, Attr::Lit(Literal::Float(share)))) if *share > 0.0 && *share < 1.0 => Ok(Some(*share)),
+            Some((_, Attr::Lit(Literal::Float(share)))) if (0.0..1.0).contains(share) => Ok(Some(*share)),
+            Some((_, Attr::Lit(Literal::Int(0)))) => Ok(Some(0.0)),
             Some((_, found)) => Err(DataError::BadOption {
                 name: name.to_string(),
-                expected: "a share between 0 and 1, such as 0.1".to_string(),
+                expected: "a share from 0 on and below 1, such as 0.1".to_string(),
                 found: found.to_string(),
             }),
         }

@@ -34,12 +34,14 @@ pub enum DataError {
         name: String,
     },
     /// The set has no split of that name.
-    #[error("data set `{set}` has no split `{name}`")]
+    #[error("data set `{set}` has no split `{name}`{}", if *.is_empty { ", whose share is 0" } else { "" })]
     UnknownSplit {
         /// The set.
         set: String,
         /// The requested split.
         name: String,
+        /// Whether an option of the pipeline gives this split no rows.
+        is_empty: bool,
         /// The splits there are.
         known: String,
     },

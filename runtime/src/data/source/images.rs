@@ -88,15 +88,20 @@ fn size(context: &LoadContext) -> Result<Option<[usize; 2]>, DataError> {
 /// The names of the folders in a folder, sorted.
 fn classes_of(folder: &Path) -> Result<Vec<String>, DataError> {
     let classes = entries(folder)?;
-    let names = classes
-        .iter()
-        .filter(|path| path.is_dir())
-        .filter_map(|path| path.file_name())
-        .map(|name| name.to_string_lossy().into_owned());
-    match names.collect::<Vec<String>>() {
-        names if names.is_empty() => Err(TableError::NoRows { path: folder.to_path_buf() }.into()),
+    let names = classes.iter().filter(|path| path.is_dir()).map(|path| class_name(path));
+    match names.collect::<Result<Vec<String>, DataError>>()? {
+        names if names.is_empty() => Err(TableError::no_rows(folder).into()),
         names => Ok(names),
     }
+}
+
+/// The class of a folder. Bytes that are no UTF-8 must not be replaced: two classes would become one.
+fn class_name(folder: &Path) -> Result<String, DataError> {
+    let name = folder.file_name().unwrap_or_default().to_str();
+    name.map(str::to_string).ok_or_else(|| DataError::Image {
+        path: folder.to_path_buf(),
+        why: "the name of the folder is not UTF-8".to_string(),
+    })
 }
 
 /// The paths in a folder, sorted, without those of hidden files.
@@ -128,7 +133,7 @@ fn files_of(folder: &Path, classes: &[String]) -> Result<(Vec<Labelled>, usize),
             n_others += 1;
             continue;
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = class_name(&path)?;
         let class = classes.iter().position(|class| *class == name);
         let unknown = || DataError::Image {
             path: path.clone(),
@@ -144,7 +149,7 @@ fn files_of(folder: &Path, classes: &[String]) -> Result<(Vec<Labelled>, usize),
         images.extend(found.into_iter().map(|file| (file, class as i32)));
     }
     match images.is_empty() {
-        true => Err(TableError::NoRows { path: folder.to_path_buf() }.into()),
+        true => Err(TableError::no_rows(folder).into()),
         false => Ok((images, n_others)),
     }
 }
@@ -306,6 +311,21 @@ mod tests {
         fs::remove_dir_all(at("train/rose")).unwrap();
         let error = load(dir.path(), &[]).unwrap_err();
         assert_eq!(error, "test/lily: the folder is none of the 1 classes of the training rows");
+    }
+
+    /// In Latin-1, `é` and `è` are bytes that are no UTF-8. With replacements, both classes would have one name.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn classes_with_names_that_are_no_utf8_are_refused() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+
+        let dir = pictures();
+        for name in [b"caf\xe9", b"caf\xe8"] {
+            fs::create_dir(dir.path().join("train").join(OsStr::from_bytes(name))).unwrap();
+        }
+        let error = load(dir.path(), &[]).unwrap_err();
+        assert_eq!(error, "train/caf\u{fffd}: the name of the folder is not UTF-8");
     }
 
     #[test]

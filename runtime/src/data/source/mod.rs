@@ -93,11 +93,17 @@ impl Sources {
     /// If there is no such source, it fails, or its rows cannot be divided by the share.
     pub fn load(&self, name: &str, context: &LoadContext) -> Result<DataSet, DataError> {
         let source = self.get(name)?;
-        let share = context.share(VALIDATION)?.filter(|_| !source.divides());
-        let Some(share) = share else { return source.load(context) };
-        let own = context.options.iter().filter(|(option, _)| &**option != VALIDATION);
-        let set = source.load(&LoadContext { options: own.cloned().collect(), ..context.clone() })?;
-        validation::divided(set, share)
+        let share = context.share(VALIDATION)?;
+        let mut set = match share.filter(|share| *share > 0.0 && !source.divides()) {
+            Some(share) => {
+                let own = context.options.iter().filter(|(option, _)| &**option != VALIDATION);
+                let set = source.load(&LoadContext { options: own.cloned().collect(), ..context.clone() })?;
+                validation::divided(set, share)?
+            }
+            None => source.load(context)?,
+        };
+        set.empty_splits.extend((share == Some(0.0)).then(|| VALIDATION.to_string()));
+        Ok(set)
     }
 
     /// The settings by which `engine predict` reads rows for an input of this data source.

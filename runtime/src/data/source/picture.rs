@@ -22,8 +22,9 @@ pub(super) struct Picture {
 /// The most bytes of a picture.
 const MOST_BYTES: usize = 512 << 20;
 
-/// The weights of red, green and blue in the luminance of sRGB, whose white point is D65.
-const LUMINANCE: [f32; 3] = [0.212_647_81, 0.715_179_15, 0.072_173_04];
+/// The weights of red, green and blue in the luma of ITU-R BT.601, in parts of 2^16. PIL's `convert("L")` has the same ones;
+/// OpenCV and torchvision differ from it by rounding.
+const LUMA: [u32; 3] = [19_595, 38_470, 7_471];
 
 impl Picture {
     /// The picture of a file, in the format that its first bytes say.
@@ -68,10 +69,9 @@ impl Picture {
 
     fn grey(&self, pixel: &[u16]) -> u8 {
         let [red, green, blue, ..] = *pixel else { return self.byte(pixel[0]) };
-        let scale = 1.0 / f32::from(self.largest);
-        let parts = [red, green, blue].map(|sample| f32::from(sample) * scale);
-        let luminance = parts.iter().zip(LUMINANCE).fold(0.0, |sum, (part, weight)| sum + part * weight);
-        (luminance * 255.0).round() as u8
+        let parts = [red, green, blue].map(|sample| u32::from(self.byte(sample)));
+        let luma: u32 = parts.iter().zip(LUMA).map(|(part, weight)| part * weight).sum();
+        ((luma + 0x8000) >> 16) as u8
     }
 
     /// A sample as a byte, rounded to the nearest.
@@ -194,48 +194,18 @@ mod tests {
     }
 
     /// The checksums (CRC-32) of the bytes that the crate `image` 0.25.10 makes of [`pictures`], as they are and scaled to
-    /// each of the sizes with its filter `Triangle`: of red, green and blue, then of grey.
-    const OF_IMAGE: [[u32; 12]; 10] = [
-        [
-            0x0928E801, 0x661CB213, 0x1EDABC02, 0xCCAEA95D, 0x994E7BFF, 0xCE4C68AA, 0x734581EA, 0xFBDB2615,
-            0xB9470477, 0x3B59E8A8, 0x1CF938BF, 0xBEF78532,
-        ],
-        [
-            0x43DAE58B, 0x1D702F1C, 0x198F83BE, 0xCE83DC78, 0x41C22604, 0xBCCA19FC, 0x789343CB, 0x8BB1D29A,
-            0xFBF258E6, 0x981C5D83, 0xE9C2CE23, 0x7222565E,
-        ],
-        [
-            0xD5D17A88, 0x45B3605D, 0xA90945F7, 0xC97D7A47, 0x300F8130, 0xEB283D53, 0x20335C35, 0x3161E49F,
-            0xF956A5A8, 0xF56179FC, 0x9279EDD3, 0xBEC7A746,
-        ],
-        [
-            0xA1D23AC1, 0x143167C6, 0x17293DEF, 0x7AD0F7CC, 0xEB24344D, 0xCC37AD46, 0xA07C6460, 0x48BD5C3B,
-            0x0E7B1BAC, 0x90A29BA6, 0x25F607AD, 0x22AB757D,
-        ],
-        [
-            0xE65272CB, 0xA277BC90, 0x1C10DE97, 0xA74224E0, 0x581BE7A1, 0x35269448, 0xAC477038, 0x38D7A8B4,
-            0x08EB1E7B, 0xE24C5AA7, 0x803D8494, 0xCAAA8FD5,
-        ],
-        [
-            0x10937EDA, 0x57158FAC, 0xC9CB19AB, 0xCAF75FF3, 0x51AEE4A0, 0xC3B84FB8, 0x6F80E19B, 0x4666D409,
-            0x74281C1D, 0x585034B5, 0x39EA8F3D, 0x6CA9FD59,
-        ],
-        [
-            0x3FB75268, 0xCAB11F77, 0x34227BE1, 0xBA2B6617, 0xEEE4EBAF, 0x3E7EC769, 0xFF7E6614, 0xA6B33D17,
-            0x593B9CC3, 0x400509BD, 0x7ED7D174, 0xFDF8230A,
-        ],
-        [
-            0xAFA3CB60, 0x28E59853, 0x1F25FFAB, 0x3E514C08, 0x0817322C, 0xEEB8B85E, 0xA7A8B6C7, 0x65BFB3B6,
-            0xFCC84ECD, 0xE011B993, 0x1AF792EB, 0x8EF097C4,
-        ],
-        [
-            0xF9392BCB, 0xCE32326B, 0xA63D9485, 0x028B1E19, 0x7C3CA63F, 0x0250FE80, 0x15DFBDFD, 0x3161E49F,
-            0xD26B05BF, 0x2C8E4CAB, 0xFE7CED7B, 0xC91B95F1,
-        ],
-        [
-            0x4BCE5D7B, 0xA73912CC, 0x74857259, 0xCE67FBFE, 0x3F60E78F, 0xED536F67, 0x734581EA, 0xFBDB2615,
-            0xE3650268, 0xC4F00A7D, 0xE21C9AAC, 0x1B373E57,
-        ],
+    /// each of the sizes with its filter `Triangle`.
+    const OF_IMAGE: [[u32; 6]; 10] = [
+        [0x0928E801, 0x1EDABC02, 0x994E7BFF, 0x734581EA, 0xB9470477, 0x1CF938BF],
+        [0x43DAE58B, 0x198F83BE, 0x41C22604, 0x789343CB, 0xFBF258E6, 0xE9C2CE23],
+        [0xD5D17A88, 0xA90945F7, 0x300F8130, 0x20335C35, 0xF956A5A8, 0x9279EDD3],
+        [0xA1D23AC1, 0x17293DEF, 0xEB24344D, 0xA07C6460, 0x0E7B1BAC, 0x25F607AD],
+        [0xE65272CB, 0x1C10DE97, 0x581BE7A1, 0xAC477038, 0x08EB1E7B, 0x803D8494],
+        [0x10937EDA, 0xC9CB19AB, 0x51AEE4A0, 0x6F80E19B, 0x74281C1D, 0x39EA8F3D],
+        [0x3FB75268, 0x34227BE1, 0xEEE4EBAF, 0xFF7E6614, 0x593B9CC3, 0x7ED7D174],
+        [0xAFA3CB60, 0x1F25FFAB, 0x0817322C, 0xA7A8B6C7, 0xFCC84ECD, 0x1AF792EB],
+        [0xF9392BCB, 0xA63D9485, 0x7C3CA63F, 0x15DFBDFD, 0xD26B05BF, 0xFE7CED7B],
+        [0x4BCE5D7B, 0x74857259, 0x3F60E78F, 0x734581EA, 0xE3650268, 0xE21C9AAC],
     ];
     const SIZES: [[usize; 2]; 6] = [[7, 13], [7, 5], [3, 13], [1, 1], [20, 29], [14, 2]];
 
@@ -244,11 +214,36 @@ mod tests {
         for (number, (file, expected)) in pictures().iter().zip(OF_IMAGE).enumerate() {
             let picture = Picture::decoded(file).unwrap();
             assert_eq!(picture.size, SIZES[0]);
-            for (size, expected) in SIZES.into_iter().zip(expected.as_chunks::<2>().0) {
+            for (size, expected) in SIZES.into_iter().zip(expected) {
                 let scaled = if size == picture.size { &picture } else { &picture.scaled(size) };
-                let found = [false, true].map(|is_grey| crc32fast::hash(&scaled.bytes(is_grey)));
-                assert_eq!(found, *expected, "picture {number} as {size:?}");
+                let colours = scaled.bytes(false);
+                assert_eq!(crc32fast::hash(&colours), expected, "picture {number} as {size:?}");
+                let pixels = colours.as_chunks::<3>().0;
+                let expected: Vec<u8> = pixels.iter().map(|pixel| luma(*pixel).round() as u8).collect();
+                // Half a bit of the weights is the only difference.
+                let is_near = |(found, expected): (&u8, &u8)| found.abs_diff(*expected) <= 1;
+                assert!(
+                    scaled.bytes(true).iter().zip(&expected).all(is_near),
+                    "picture {number} as {size:?}"
+                );
             }
         }
+    }
+
+    /// The luma of ITU-R BT.601.
+    fn luma([red, green, blue]: [u8; 3]) -> f64 {
+        0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue)
+    }
+
+    /// The numbers are those of `Image.convert("L")` of PIL.
+    #[test]
+    fn grey_is_that_of_pil() {
+        let colours = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 0], [12, 34, 56], [7, 7, 7]];
+        let samples = colours.concat();
+        let file = png_file([6, 1], ColorType::Rgb, BitDepth::Eight, &samples);
+        assert_eq!(Picture::decoded(&file).unwrap().bytes(true), [76, 150, 29, 226, 30, 7]);
+        let samples: Vec<u8> = samples.iter().flat_map(|&sample| [sample, sample]).collect();
+        let file = png_file([6, 1], ColorType::Rgb, BitDepth::Sixteen, &samples);
+        assert_eq!(Picture::decoded(&file).unwrap().bytes(true), [76, 150, 29, 226, 30, 7]);
     }
 }

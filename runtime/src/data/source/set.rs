@@ -25,6 +25,8 @@ pub struct DataSet {
     pub splits: IndexMap<String, Split>,
     /// The names of columns and classes by field, if the source knows them.
     pub names: IndexMap<String, FieldNames>,
+    /// Splits to which options of the pipeline give no rows, such as `test: 0.0`.
+    pub empty_splits: Vec<String>,
     /// What made tokens of its texts; absent if the set has no texts.
     pub tokenizer: Option<Arc<Tokenizer>>,
 }
@@ -32,8 +34,8 @@ pub struct DataSet {
 impl DataSet {
     /// A set without rows.
     pub fn new(name: impl Into<String>, provenance: Provenance) -> DataSet {
-        let (splits, names) = (IndexMap::new(), IndexMap::new());
-        DataSet { name: name.into(), provenance, note: None, splits, names, tokenizer: None }
+        let (splits, names, empty_splits) = (IndexMap::new(), IndexMap::new(), vec![]);
+        DataSet { name: name.into(), provenance, note: None, splits, names, empty_splits, tokenizer: None }
     }
 
     /// Whether the program made the rows itself, so that results on them say nothing about the real task.
@@ -59,6 +61,7 @@ impl DataSet {
         self.splits.get(name).ok_or_else(|| DataError::UnknownSplit {
             set: self.name.clone(),
             name: name.to_string(),
+            is_empty: self.empty_splits.iter().any(|empty| empty == name),
             known: self.splits.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
         })
     }

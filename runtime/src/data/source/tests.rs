@@ -88,6 +88,10 @@ fn a_share_of_the_training_rows_can_be_kept_for_validation() {
     assert_eq!(with(0.25.into()).unwrap().splits, set.splits);
     check_error(with(0.01.into()), "20 rows of `train` leave none to learn from or none to judge by");
     check_error(with(Attr::from(2)), "option `validation` cannot be 2");
+    let whole = with(0.0.into()).unwrap();
+    assert_eq!(whole.splits.keys().collect::<Vec<_>>(), ["train", "test"]);
+    let error = whole.split("validation").unwrap_err().to_string();
+    assert_eq!(error, "data set `numbers` has no split `validation`, whose share is 0");
 }
 
 #[test]

@@ -74,12 +74,12 @@ impl Source for Text {
             (VALIDATION, train..train_and_validation, width),
             ("test", train_and_validation..tokens.n_elements(), width),
         ];
-        for (split, part, stride) in parts {
-            if split != VALIDATION || validation > 0.0 {
-                let rows = windows(&tokens, (part.start, part.len()), [width, stride], split)?;
-                set.splits.insert(split.to_string(), rows);
-            }
+        let is_empty = |split| split == VALIDATION && validation == 0.0 || split == "test" && test == 0.0;
+        for (split, part, stride) in parts.into_iter().filter(|(split, ..)| !is_empty(*split)) {
+            let rows = windows(&tokens, (part.start, part.len()), [width, stride], split)?;
+            set.splits.insert(split.to_string(), rows);
         }
+        set.empty_splits.extend((test == 0.0).then(|| "test".to_string()));
         Ok(set)
     }
 }
@@ -228,6 +228,25 @@ mod tests {
         assert_eq!(error(&[(CONTEXT, 2.into())]), format!("the text's part `test` {short}"));
         assert_eq!(error(&[(TEST, 1.into())]), "option `test` cannot be 1");
         assert_eq!(error(&[("steps", 1.into())]), "there is no option `steps`");
+    }
+
+    #[test]
+    fn a_part_may_have_no_share() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.txt"), "abcdefghij").unwrap();
+        let whole = load(dir.path(), &[(CONTEXT, 9.into()), (TEST, 0.0.into())]).unwrap();
+        assert_eq!(whole.splits.keys().collect::<Vec<_>>(), ["train"]);
+        assert_eq!(letters(&whole, "train", "input"), "abcdefghi");
+        let error = whole.split("test").unwrap_err().to_string();
+        assert!(error.ends_with("has no split `test`, whose share is 0"), "{error}");
+        let kept = |options: &[(&str, Attr)]| {
+            let set = load(dir.path(), options).unwrap();
+            set.splits.keys().cloned().collect::<Vec<String>>()
+        };
+        let validated = kept(&[(CONTEXT, 2.into()), (TEST, 0.into()), (VALIDATION, 0.3.into())]);
+        assert_eq!(validated, ["train", VALIDATION]);
+        let tested = kept(&[(CONTEXT, 2.into()), (TEST, 0.3.into()), (VALIDATION, 0.0.into())]);
+        assert_eq!(tested, ["train", "test"]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Runnable for LoadStage {
             return Ok(vec![]);
         }
         let params = &checking.pipeline.params;
-        let tensors = weights::read(path)?;
+        let tensors = weights::read(path, params, &self.names)?;
         let is_named = |param: &Symbol| self.names.iter().any(|name| name.param == *param);
         let is_needed = |param: &&ParamDecl| self.names.is_empty() || is_named(&param.name);
         let tensors = match self.names.is_empty() {

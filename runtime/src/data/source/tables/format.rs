@@ -66,7 +66,7 @@ impl Format {
             label_as: choice(context, LABEL_AS, &label_as)?,
             reserves_class: choice(context, UNKNOWN, &unknown)?.unwrap_or(false),
             standardize: context.truth(STANDARDIZE)?.unwrap_or(false),
-            validation: context.share(VALIDATION)?,
+            validation: context.share(VALIDATION)?.filter(|share| *share > 0.0),
             taken: context.types.clone(),
         };
         let features = format.dtype_of(FEATURES).filter(|dtype| !dtype.is_float());

@@ -7,9 +7,10 @@ use engine_core::ir::{DType, Symbol};
 use super::format::{FEATURES, Format, LABEL, Label, is_missing};
 use super::texts::{CellTexts, TextCell};
 use crate::data::cells::{Cells, Missing, Place};
+use crate::data::dropped::Dropped;
 use crate::data::fault::TableError;
 use crate::data::records::{Columns, Record, Text};
-use crate::data::rows::{dropped_note, lacks, open};
+use crate::data::rows::{missing, open};
 use crate::data::source::DataError;
 
 /// A field of numbers, with several columns.
@@ -49,17 +50,20 @@ impl Table {
         let path = text.path().to_path_buf();
         let mut records = open(text, format.syntax)?;
         if records.columns().n_columns == 0 {
-            return Err(TableError::NoRows { path }.into());
+            return Err(TableError::no_rows(&path).into());
         }
         let mut table = Table::begin(path, records.columns().clone(), format, first)?;
-        let mut n_dropped = 0;
+        let mut dropped = Dropped::default();
         while let Some(record) = records.read_next()? {
-            n_dropped += usize::from(!table.push(&record, format)?);
+            let drops = format.policy.missing == Missing::Drop;
+            if !drops || !dropped.takes(table.missing(&record, format)) {
+                table.push(&record)?;
+            }
         }
-        table.notes = dropped_note(&text, n_dropped);
+        table.notes = dropped.note(&table.path).into_iter().collect();
         table.notes.extend(table.matrices.iter().filter_map(|matrix| matrix.cells.rounded_note()));
         match table.n_rows {
-            0 => Err(TableError::NoRows { path: table.path }.into()),
+            0 => Err(dropped.no_rows(&table.path, &table.columns).into()),
             _ => Ok(table),
         }
     }
@@ -177,14 +181,16 @@ impl Table {
         Some(columns.iter().map(|&column| names[column].clone()).collect())
     }
 
-    /// Appends a row, unless it is left out for a missing cell.
-    fn push(&mut self, record: &Record<'_>, format: &Format) -> Result<bool, TableError> {
-        let lacks_own =
-            || self.own.iter().any(|own| is_missing(&own.field, &record.fields[own.column], format));
-        let lacks_number = || self.matrices.iter().any(|matrix| lacks(record, &matrix.taken, &format.policy));
-        if format.policy.missing == Missing::Drop && (lacks_own() || lacks_number()) {
-            return Ok(false);
-        }
+    /// The columns of fields whose cells a row lacks.
+    fn missing(&self, record: &Record<'_>, format: &Format) -> impl Iterator<Item = usize> {
+        let lacks = |own: &&Column| is_missing(&own.field, &record.fields[own.column], format);
+        let own = self.own.iter().filter(lacks).map(|own| own.column);
+        let numbers = self.matrices.iter().flat_map(|matrix| missing(record, &matrix.taken, &format.policy));
+        own.chain(numbers)
+    }
+
+    /// Appends a row.
+    fn push(&mut self, record: &Record<'_>) -> Result<(), TableError> {
         for matrix in &mut self.matrices {
             for &column in &matrix.taken {
                 let name = self.columns.name(column);
@@ -196,7 +202,7 @@ impl Table {
             own.texts.push(record.line, &record.fields[own.column]);
         }
         self.n_rows += 1;
-        Ok(true)
+        Ok(())
     }
 
     /// The column with this field.

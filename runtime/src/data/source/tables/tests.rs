@@ -113,6 +113,9 @@ fn rows_with_missing_cells_are_left_out_or_nan_if_asked_for() {
     assert_eq!(set.splits["train"].tensor(LABEL).unwrap().to_f64(), [10.0, 40.0]);
     assert!(set.note.unwrap().ends_with("train.csv: 2 rows with missing cells are left out"));
     assert!(load("nan").unwrap_err().to_string().ends_with("the value is missing (`NA`)"));
+    let gaps = "x,y\n1,NA\n,NA\n3,\n";
+    let dropped = "train.csv: all rows (3) are left out, since each has a missing cell: 1 in `x`, 3 in `y`";
+    assert_eq!(error(gaps, &[(LABEL, "y".into()), (MISSING, "drop".into())]), dropped);
     let message = "option `missing` cannot be \"mean\"";
     assert_eq!(load("mean").unwrap_err().to_string(), message);
 }
