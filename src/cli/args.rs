@@ -195,7 +195,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     pub(super) trace_nan: bool,
     /// Write the value of a node, or of a gradient of the loss (d.w1 for parameter w1, d.h for node h), to
-    /// STAGE.NODE.npy. The value is that of each stage's last step, which is the step at fault if the loss is not a
+    /// STAGE.NODE.npy. The name of an output or metric stands for its node. The value is that of each stage's last step, which is the step at fault if the loss is not a
     /// number; `explain --stage grad` names all nodes
     #[arg(long, value_name = "NODE")]
     pub(super) dump: Vec<String>,

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use engine_core::compile::Compiled;
 use engine_core::diag::{Code, Diagnostic, Sources as Texts};
-use engine_core::ir::{Graph, NodeOp, Symbol};
-use engine_core::pipeline::Pipeline;
+use engine_core::ir::{Graph, InputKind, NodeOp, Symbol};
+use engine_core::pipeline::{Evaluation, Pipeline, RunStage, Stage, TrainStage};
 use engine_runtime::data::npy;
 use engine_runtime::files::Overwrite;
 use engine_runtime::session::{Event, Fault};
 use engine_runtime::tensor::HostTensor;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::args::RunArgs;
 use super::explain::unknown_node;
@@ -73,16 +73,48 @@ fn shared(path: &Path, (stage, node): (&str, &str), (other_stage, other_node): (
     Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
 }
 
+/// The nodes that paths stand for. A path is that of a node, or the name of an output or metric of a stage.
+pub(super) fn nodes_of(paths: &[String], pipeline: &Pipeline) -> Vec<String> {
+    let is_node = |path: &str| pipeline.graph.find(&pipeline.name_at(path)).is_some();
+    let mut nodes = IndexSet::new();
+    for path in paths {
+        let is_known = is_node(path) || path.strip_prefix("d.").is_some_and(is_node);
+        let named: Vec<String> = match is_known {
+            true => vec![],
+            false => pipeline.stages.iter().filter_map(|stage| node_of_output(stage, path)).collect(),
+        };
+        match named.is_empty() {
+            true => _ = nodes.insert(path.clone()),
+            false => nodes.extend(named),
+        }
+    }
+    nodes.into_iter().collect()
+}
+
+/// The node, or the gradient of one, that a stage reports under a name.
+fn node_of_output(stage: &Stage, name: &str) -> Option<String> {
+    let find = |named: &[(Symbol, Symbol)]| {
+        named.iter().find(|(known, _)| **known == *name).map(|(_, node)| node.to_string())
+    };
+    if let Some(run) = stage.get::<RunStage>() {
+        return find(&run.outputs).or_else(|| find(&run.gradients).map(|node| format!("d.{node}")));
+    }
+    let metrics = stage.get::<TrainStage>().map(|train| &train.metrics);
+    find(metrics.or_else(|| Some(&stage.get::<Evaluation>()?.metrics))?)
+}
+
+/// The node whose value a stage keeps for a path, if it computes one. Plans of training have gradients as further outputs.
+fn kept<'c>(compiled: &'c Compiled, path: &str) -> Option<&'c NodeOp> {
+    let output = format!("kept.{path}");
+    let (_, value) = compiled.typed.outputs.iter().find(|(name, _)| **name == *output)?;
+    Some(&compiled.typed.nodes[value.node].op)
+}
+
 /// Fails unless the values of these nodes can be written, each to its own file, for every stage that computes them.
-pub(super) fn expect_room(
-    args: &RunArgs,
-    pipeline: &Pipeline,
-    stages: &[(Symbol, Compiled)],
-) -> Result<(), Failure> {
+pub(super) fn expect_room(args: &RunArgs, stages: &[(Symbol, Compiled)]) -> Result<(), Failure> {
     let mut files: IndexMap<PathBuf, (&str, &str)> = IndexMap::new();
     for (stage, compiled) in stages {
-        let is_computed = |path: &&String| compiled.typed.find(&pipeline.name_at(path)).is_some();
-        for node in args.dump.iter().filter(is_computed) {
+        for node in args.dump.iter().filter(|path| kept(compiled, path).is_some()) {
             let (path, value) = (path_of(args, stage, node, 0), (&**stage, node.as_str()));
             file::expect_room(&path, &ARRAY, args.force.overwrite())?;
             let first = *files.entry(path.clone()).or_insert(value);
@@ -100,20 +132,43 @@ pub(super) fn expect_nodes(
     pipeline: &Pipeline,
     stages: &[(Symbol, Compiled)],
 ) -> Result<(), Failure> {
-    let graphs: Vec<&Graph> = stages.iter().map(|(_, compiled)| &compiled.typed).collect();
     for wanted in paths {
-        let name = pipeline.name_at(wanted);
-        let found: Vec<&NodeOp> =
-            graphs.iter().filter_map(|graph| Some(&graph.nodes[graph.find(&name)?.node].op)).collect();
-        if found.is_empty() {
+        let found: Vec<&NodeOp> = stages.iter().filter_map(|(_, compiled)| kept(compiled, wanted)).collect();
+        let Some(first) = found.first() else {
+            let graphs: Vec<&Graph> = stages.iter().map(|(_, compiled)| &compiled.typed).collect();
             return Err(unknown_node(wanted, &graphs));
-        }
+        };
         if found.iter().all(|op| matches!(op, NodeOp::Input(_))) {
-            let message = format!("`{wanted}` is not computed, it is a parameter, state or an input");
-            let mut diagnostic = Diagnostic::error(Code::E0101, message);
-            diagnostic.help("checkpoints hold parameters and state");
-            return Err(Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new()));
+            return Err(not_computed(wanted, first, pipeline));
         }
     }
     Ok(())
+}
+
+/// The failure of a value that every stage is given.
+fn not_computed(wanted: &str, op: &NodeOp, pipeline: &Pipeline) -> Failure {
+    let field =
+        wanted.split_once('.').filter(|(data, _)| pipeline.data.iter().any(|decl| *decl.name == **data));
+    let is_input = pipeline.inputs.iter().any(|input| *input.name == *wanted);
+    let (what, help) = match (op, field) {
+        (NodeOp::Input(InputKind::Param), _) => {
+            ("a parameter".to_owned(), "checkpoints hold parameters and state".to_owned())
+        }
+        (NodeOp::Input(InputKind::State), _) => {
+            ("state".to_owned(), "checkpoints hold parameters and state".to_owned())
+        }
+        (_, Some((data, field))) if !is_input => (
+            format!("the field `{field}` of the data `{data}`"),
+            "the rows are those of the data; `--dump` takes nodes, and gradients of a loss".to_owned(),
+        ),
+        _ => (
+            "an input".to_owned(),
+            format!(
+                "its value is the given one; name `{wanted}` among the `outputs` of a `Run` stage to see it"
+            ),
+        ),
+    };
+    let mut diagnostic = Diagnostic::error(Code::E0101, format!("`{wanted}` is not computed, it is {what}"));
+    diagnostic.help(help);
+    Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
 }

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 
 use super::args::ExportArgs;
 use super::file::{self, MODEL};
-use super::open::{Opened, open};
+use super::open::{Opened, open_to_export};
 use super::output::{Failure, print, remark};
 use super::predict::{expect_checkpoint, loaded};
 use crate::Engine;
@@ -22,7 +22,7 @@ use crate::export::{Refused, model};
 /// Writes nodes of a graph, with the values of its parameters, as an ONNX model.
 pub(super) fn export(engine: Engine, args: &ExportArgs) -> Result<(), Failure> {
     let Engine { mut registry, .. } = engine;
-    let opened = open(&args.graph, &mut registry)?;
+    let opened = open_to_export(&args.graph, &args.outputs, &mut registry)?;
     expect_checkpoint(&opened, args.load.as_deref())?;
     file::expect_room(&args.model, &MODEL, args.force.overwrite())?;
     let weights = {

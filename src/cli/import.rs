@@ -11,7 +11,7 @@ use engine_core::pipeline::Given;
 use engine_onnx::{Seen, Stored};
 use engine_runtime::checkpoint::Checkpoint;
 use engine_runtime::data::rows::Reading;
-use engine_runtime::data::table;
+use engine_runtime::data::table::{self, TableError};
 use engine_runtime::files;
 use engine_runtime::session::{Fault, SessionError};
 
@@ -38,14 +38,12 @@ pub(super) fn read_model(path: &Path, facts: &Facts, registry: &Registry) -> Res
     import::model(path, bytes, facts, registry).map_err(|fault| refused(path, fault))
 }
 
-/// The shape of a value that the command line gives, as far as it can be read.
-pub(super) fn shape_of(given: &Given) -> Option<Vec<usize>> {
-    match given {
-        Given::Elements { shape, .. } => Some(shape.clone()),
-        Given::File(path) => {
-            table::read_as(Path::new(path), &Reading::default()).ok().map(|rows| rows.tensor.shape().to_vec())
-        }
-    }
+/// The shape of a value that the command line gives.
+pub(super) fn shape_of(given: &Given) -> Result<Vec<usize>, TableError> {
+    Ok(match given {
+        Given::Elements { shape, .. } => shape.clone(),
+        Given::File(path) => table::read_as(Path::new(path), &Reading::default())?.tensor.shape().to_vec(),
+    })
 }
 
 /// Reads an ONNX model. If that fails, values of its inputs settle what it leaves open: first their extents without the
@@ -133,7 +131,9 @@ pub(super) fn import(engine: &Engine, args: &ImportArgs) -> Result<(), Failure> 
         .clone()
         .unwrap_or_else(|| PathBuf::from(args.model.file_name().unwrap_or_default()).with_extension("ron"));
     let weights = graph.with_extension("safetensors");
-    let text = model.text(Some(&weights.to_string_lossy()), &[]);
+    // The weights are found beside the graph, also if both are moved.
+    let name = weights.file_name().unwrap_or_default().to_string_lossy();
+    let text = model.text(Some(&name), &[]);
     file::expect_room(&graph, &GRAPH, args.force.overwrite())?;
     let (n_nodes, n_params) = (model.n_nodes(), model.weights.len());
     if n_params > 0 {

@@ -1,8 +1,23 @@
 //! Facts of this process and its machine.
 
+use std::fs;
+
 /// The most memory that this process has occupied so far, in bytes; none where the system does not say.
-#[cfg(unix)]
 pub(super) fn peak_bytes() -> Option<u64> {
+    fs::read_to_string("/proc/self/status").ok().and_then(|status| high_water(&status)).or_else(most_resident)
+}
+
+/// The peak of memory by the status of a process on Linux. `exec` resets it, while the `ru_maxrss` of a process is at least
+/// the memory of the one that started it.
+fn high_water(status: &str) -> Option<u64> {
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let peak: u64 = peak.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(peak * 1024)
+}
+
+/// The peak of memory where the system has no status of Linux.
+#[cfg(unix)]
+fn most_resident() -> Option<u64> {
     use nix::sys::resource::{UsageWho, getrusage};
     // `ru_maxrss` counts KiB, and bytes on Apple's systems.
     let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
@@ -10,9 +25,9 @@ pub(super) fn peak_bytes() -> Option<u64> {
     Some(u64::try_from(peak).ok()? * unit)
 }
 
-/// The most memory that this process has occupied so far, in bytes; none where the system does not say.
+/// The peak of memory where the system has no status of Linux.
 #[cfg(not(unix))]
-pub(super) fn peak_bytes() -> Option<u64> {
+fn most_resident() -> Option<u64> {
     None
 }
 
@@ -53,6 +68,13 @@ mod tests {
             ("x=[1,2]", "'x=[1,2]'"),
         ];
         cases.iter().for_each(|(word, shown)| assert_eq!(quoted(word), *shown));
+    }
+
+    #[test]
+    fn the_status_of_a_process_has_its_peak() {
+        let status = "Name:\tengine\nVmPeak:\t 912000 kB\nVmHWM:\t   38912 kB\nVmRSS:\t   30100 kB\n";
+        assert_eq!(high_water(status), Some(38 << 20));
+        assert_eq!(high_water("Name:\tengine\nVmHWM:\tnone kB\n"), None);
     }
 
     #[cfg(unix)]

@@ -31,6 +31,7 @@ mod devices;
 mod help;
 mod ops;
 
+mod beside;
 mod export;
 mod file;
 mod html;
@@ -91,7 +92,7 @@ fn ended(outcome: Result<(), Failure>) -> ExitCode {
 
 fn dispatch(engine: Engine, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run(args) => run::run(engine, &args),
+        Command::Run(args) => run::run(engine, args),
         Command::Predict(args) => predict::predict(engine, &args),
         Command::Check(args) => check::check(engine, &args),
         Command::Explain(args) => explain::explain(engine, &args),

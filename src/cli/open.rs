@@ -1,5 +1,7 @@
 //! Reading a pipeline with its plugins and overrides.
 
+mod help;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -10,14 +12,16 @@ use engine_core::diag::{Diagnostic, Diagnostics, FileId, Sources, Span, nearest}
 use engine_core::front;
 use engine_core::ir::Symbol;
 use engine_core::op::Registry;
-use engine_core::pipeline::{Given, LoadStage, Pipeline, SaveStage, Stage};
+use engine_core::pipeline::{Given, LoadStage, Pipeline, Stage};
 use engine_core::stage::StageIssue;
-use engine_runtime::checkpoint::{CheckpointError, CheckpointFact};
+use engine_runtime::data::table::TableError;
+use engine_runtime::diagnostic::Coded;
 use engine_runtime::session::{Fault, Session, SessionError, StageFault};
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use super::args::GraphArgs;
+use super::beside::find_beside;
 use super::import::{is_model, read_model_for, shape_of};
 use super::output::{Failure, complain, render};
 use crate::Model;
@@ -35,6 +39,8 @@ pub(super) struct Opened {
     /// The parameters of an ONNX model, by name.
     pub(super) weights: IndexMap<String, HostTensor>,
     sources: Sources,
+    /// The text of the graph, and what the command line changes in it.
+    graph: (FileId, Vec<(String, String)>),
     /// The inputs whose values the command line gives.
     given: Vec<String>,
     /// Its settings as (path, value), overrides included.
@@ -46,11 +52,28 @@ pub(super) fn open(args: &GraphArgs, registry: &mut Registry) -> Result<Opened, 
     open_for(args, &[], registry)
 }
 
-/// As [`open`], for inputs with these values, which settle open extents of an ONNX model. A value without a name is that
-/// of the first input.
+/// As [`open`], to export these nodes. No warning says that they are not used.
+pub(super) fn open_to_export(
+    args: &GraphArgs,
+    outputs: &[String],
+    registry: &mut Registry,
+) -> Result<Opened, Failure> {
+    opened(args, (&[], outputs), registry)
+}
+
+/// As [`open`], for inputs with these values, which settle open extents of an ONNX model and of `Run` stages. A value
+/// without a name is that of a model's first input.
 pub(super) fn open_for(
     args: &GraphArgs,
     inputs: &[(Option<String>, Given)],
+    registry: &mut Registry,
+) -> Result<Opened, Failure> {
+    opened(args, (inputs, &[]), registry)
+}
+
+fn opened(
+    args: &GraphArgs,
+    (inputs, outputs): (&[(Option<String>, Given)], &[String]),
     registry: &mut Registry,
 ) -> Result<Opened, Failure> {
     let mut sources = Sources::new();
@@ -66,22 +89,27 @@ pub(super) fn open_for(
     };
     let plugins = args.changes.plugin.iter().map(|path| add(&mut sources, path, &mut diagnostics));
     let plugins = plugins.collect::<Result<Vec<FileId>, Failure>>()?;
+    let overrides = overrides(args, (&sources, graph), inputs)?;
     let pipeline = match diagnostics.has_errors() {
         true => None,
-        false => front::load(&mut sources, graph, registry, &args.changes.set, &plugins, &mut diagnostics),
+        false => front::load(&mut sources, graph, registry, &overrides, &plugins, &mut diagnostics),
     };
-    let text = render(&diagnostics, &sources);
     match pipeline {
-        Some(pipeline) => {
+        Some(mut pipeline) => {
+            let unused: Vec<String> =
+                outputs.iter().map(|path| format!("no stage uses `{}`", pipeline.name_at(path))).collect();
+            diagnostics.dismiss_warnings(|warning| unused.contains(&warning.message));
             if diagnostics.n_warnings() > 0 {
-                complain(&text);
+                complain(&render(&diagnostics, &sources));
             }
-            let settings = front::settings(&sources, graph, &args.changes.set).into_iter();
+            find_beside(&mut pipeline, &args.graph);
+            let settings = front::settings(&sources, graph, &overrides).into_iter();
             let settings = settings.map(|(path, value)| (path, message(&value, MOST_SHOWN))).collect();
             let given = inputs.iter().filter_map(|(name, _)| name.clone()).collect();
-            Ok(Opened { pipeline: Arc::new(pipeline), weights, sources, given, settings })
+            let graph = (graph, overrides);
+            Ok(Opened { pipeline: Arc::new(pipeline), weights, sources, graph, given, settings })
         }
-        None => Err(Failure::diagnostics(text)),
+        None => Err(Failure::diagnostics(render(&diagnostics, &sources))),
     }
 }
 
@@ -137,7 +165,8 @@ impl Opened {
         }
         match error.diagnostic(&self.pipeline) {
             Some(mut diagnostic) => {
-                diagnostic.help = self.help_for_save(&error).or(diagnostic.help);
+                let help = self.help_for_save(&error).or_else(|| self.help_for_stage(&error));
+                diagnostic.help = help.or(diagnostic.help);
                 if let Some(message) = self.fault_of_argument(&error) {
                     (diagnostic.message, diagnostic.labels) = (message, vec![]);
                 }
@@ -151,18 +180,6 @@ impl Opened {
     fn fault_of_argument(&self, error: &SessionError) -> Option<String> {
         let SessionError::InputFile { input, source } = error else { return None };
         self.given.contains(input).then(|| format!("--input {input}: {source}"))
-    }
-
-    /// The help for the file of a `Save` stage that cannot be written.
-    fn help_for_save(&self, error: &SessionError) -> Option<String> {
-        let SessionError::Checkpoint(CheckpointError { path, fact }) = error else { return None };
-        if !matches!(fact, CheckpointFact::Unwritable(_) | CheckpointFact::Unflushed(_)) {
-            return None;
-        }
-        let is_of =
-            |stage: &&Stage| stage.get::<SaveStage>().is_some_and(|save| Path::new(&save.path) == path);
-        let stage = self.pipeline.stages.iter().find(is_of)?;
-        Some(format!("make room or choose another folder; `--set {}.path=\"FILE\"` does", stage.name))
     }
 
     /// The failure of a part of the graph that no stage asks for, with its place in the file.
@@ -195,9 +212,34 @@ impl Opened {
 /// The extents of a model that values of inputs settle.
 fn extents_by(inputs: &[(Option<String>, Given)], model: &Model) -> Vec<(Symbol, usize)> {
     let first = model.inputs().next().unwrap_or_default();
-    let shape = |(name, given): &(Option<String>, Given)| Some((name.clone(), shape_of(given)?));
+    let shape = |(name, given): &(Option<String>, Given)| Some((name.clone(), shape_of(given).ok()?));
     let shapes: Vec<_> = inputs.iter().filter_map(shape).collect();
     model.extents(shapes.iter().map(|(name, shape)| (name.as_deref().unwrap_or(first), &shape[..])))
+}
+
+/// The overrides of the command line: its settings, and the extents of `Run` stages that values of inputs settle.
+fn overrides(
+    args: &GraphArgs,
+    (sources, graph): (&Sources, FileId),
+    inputs: &[(Option<String>, Given)],
+) -> Result<Vec<(String, String)>, Failure> {
+    let settings = args.changes.set.clone();
+    if is_model(&args.graph) || inputs.is_empty() {
+        return Ok(settings);
+    }
+    let mut refused = None;
+    let dims = front::dims_of_values(sources, graph, &settings, &mut |input| {
+        let (_, given) = inputs.iter().find(|(name, _)| name.as_deref() == Some(input))?;
+        shape_of(given).map_err(|error| refused = Some(unreadable(input, &error))).ok()
+    });
+    refused.map_or(Ok([settings, dims].concat()), Err)
+}
+
+/// The failure of a file that `--input` names.
+fn unreadable(input: &str, error: &TableError) -> Failure {
+    let Some(mut diagnostic) = error.diagnostic() else { return Failure::graph(error) };
+    diagnostic.message = format!("--input {input}: {}", diagnostic.message);
+    Failure::diagnostic(Fault::Graph, diagnostic, &Sources::new())
 }
 
 fn add(sources: &mut Sources, path: &Path, diagnostics: &mut Diagnostics) -> Result<FileId, Failure> {

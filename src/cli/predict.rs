@@ -2,6 +2,7 @@
 
 mod classes;
 mod inputs;
+mod rows;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -9,16 +10,11 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine_core::diag::Sources as Texts;
 use engine_core::ir::{Attr, Symbol};
 use engine_core::pipeline::{DataDecl, Given, LoadStage, PredictStage, Stage};
 use engine_core::stage::{Prediction, prediction};
-use engine_runtime::data::fault::{CellFault, TableError};
-use engine_runtime::data::rows::Reading;
-use engine_runtime::data::source::Sources;
-use engine_runtime::data::{npy, npz, table};
-use engine_runtime::diagnostic::Coded;
-use engine_runtime::session::{CompilingPlanner, DataNames, Fault, Session, StageFault, data_names};
+use engine_runtime::data::{npy, npz};
+use engine_runtime::session::{CompilingPlanner, DataNames, Session, StageFault, data_names};
 use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
@@ -31,6 +27,7 @@ use super::output::{Failure, expect_printed, print, remark, show};
 use crate::Engine;
 use classes::{Classes, classes_of_outputs};
 use inputs::{Fed, expect_equal_rows, files_of_inputs};
+use rows::{fitted, read_rows};
 
 pub(super) fn predict(engine: Engine, args: &PredictArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
@@ -73,56 +70,6 @@ fn given(inputs: &[OsString]) -> Vec<(Option<String>, Given)> {
     inputs.iter().map(split).collect()
 }
 
-/// Reads the rows in the type of their input. Columns are found by their names in training.
-fn read_rows(
-    (opened, sources): (&Opened, &Sources),
-    (input, ty): &Fed,
-    file: &Path,
-    trained: &DataNames,
-) -> Result<HostTensor, Failure> {
-    let pipeline = &opened.pipeline;
-    let decl = pipeline.inputs.iter().find(|decl| decl.name == *input);
-    let from = decl.and_then(|decl| decl.from.as_ref());
-    let source = from.and_then(|(data, _)| pipeline.data.iter().find(|decl| decl.name == *data));
-    let reading = match source {
-        Some(source) => sources.reading(source)?,
-        None => Reading::default(),
-    };
-    let known = from.and_then(|(data, field)| trained.get(&format!("{data}.{field}")));
-    let has_names = known.is_some_and(|names| !names.columns.is_empty());
-    let rows = table::read_rows(file, &Reading { dtype: ty.dtype, names: known.cloned(), ..reading });
-    let rows = rows.map_err(|error| unreadable(error, source.is_some()))?;
-    let file = file.display();
-    match (has_names, &rows.columns.names) {
-        (true, None) if rows.columns.n_columns > 0 => remark(format!(
-            "note: {file} has no names of columns, so their order counts: it must be that of the training data"
-        )),
-        (false, Some(_)) if from.is_some() => remark(format!(
-            "note: no names of columns were kept in training, so the order of those of {file} counts"
-        )),
-        _ => {}
-    }
-    rows.notes.iter().for_each(|note| remark(format!("note: {note}")));
-    Ok(rows.tensor)
-}
-
-/// The failure of a file of rows. No row is left out of predictions, and only inputs of data have options.
-fn unreadable(error: TableError, has_options: bool) -> Failure {
-    let help = match &error {
-        TableError::Cell(cell) => match cell.fault {
-            CellFault::Missing(_) => Some("fill in the cell, or remove the row from the file"),
-            CellFault::NotFinite(_) if !has_options => {
-                Some("correct the cell, or give the rows as a .npy file")
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    let (Some(help), Some(mut diagnostic)) = (help, error.diagnostic()) else { return error.into() };
-    diagnostic.help = Some(help.to_string());
-    Failure::diagnostic(Fault::Graph, diagnostic, &Texts::new())
-}
-
 /// The first `Predict` stage, and its name.
 fn predict_stage<'o>(opened: &'o Opened, file: &Path) -> Result<(&'o Symbol, &'o PredictStage), Failure> {
     let stages = opened.pipeline.stages.iter();
@@ -153,13 +100,13 @@ pub(super) fn loaded(
     path: Option<&Path>,
 ) -> Result<Vec<String>, Failure> {
     if let Some(path) = path {
-        return Ok(session.load(path)?);
+        return session.load(path).map_err(|error| opened.load_failure(error));
     }
     let mut remarks = vec![];
     for LoadStage { path, names } in load_stages(opened) {
         let path = Path::new(path);
         remarks.extend(match names.is_empty() {
-            true => session.load(path)?,
+            true => session.load(path).map_err(|error| opened.load_failure(error))?,
             false => session.load_named(path, names)?,
         });
     }
@@ -190,9 +137,8 @@ fn predict_rows(
     let mut parts: Vec<Vec<HostTensor>> = vec![vec![]; nodes.len()];
     for first in (0..n_rows).step_by(stage.batch.max(1)) {
         let n_batch = stage.batch.max(1).min(n_rows - first);
-        let batch = fed.inputs.iter().zip(rows.iter().zip(files)).map(|((name, ty), (rows, file))| {
-            let rows = table::fit(rows, ty, first, n_batch).map_err(|error| error.in_file(file))?;
-            Ok((name.to_string(), rows))
+        let batch = fed.inputs.iter().zip(rows.iter().zip(files)).map(|(input, (rows, file))| {
+            Ok((input.0.to_string(), fitted(opened, input, (rows, file), (first, n_batch))?))
         });
         let batch = batch.collect::<Result<IndexMap<_, _>, Failure>>()?;
         let outputs = session.run_in((stage.mode, stage.precision), &nodes, &batch);
@@ -318,8 +264,9 @@ struct Column<'o> {
     elements: Elements<'o>,
     n_rows: usize,
     width: usize,
-    /// The names of the classes that the values, or the columns, stand for.
+    /// The names of the classes: integers are their numbers, and floats may have a column for each.
     classes: Option<&'o [String]>,
+    is_float: bool,
 }
 
 /// The elements of an output, by the way in which they are printed.
@@ -342,13 +289,14 @@ impl<'o> Column<'o> {
         };
         let n_rows = tensor.shape()[0];
         let width = tensor.shape()[1..].iter().product();
-        Column { name, elements, n_rows, width, classes: classes.map(Vec::as_slice) }
+        let is_float = tensor.dtype().is_float();
+        Column { name, elements, n_rows, width, classes: classes.map(Vec::as_slice), is_float }
     }
 
     fn names(&self) -> Vec<String> {
         match (self.width, self.classes) {
             (1, _) => vec![quoted(self.name)],
-            (width, Some(classes)) if classes.len() == width => {
+            (width, Some(classes)) if self.is_float && classes.len() == width => {
                 classes.iter().map(|class| quoted(&format!("{}.{class}", self.name))).collect()
             }
             (width, _) => (0..width).map(|column| quoted(&format!("{}.{column}", self.name))).collect(),
@@ -363,11 +311,12 @@ impl<'o> Column<'o> {
         let (number, class) = match &self.elements {
             Elements::Long(numbers) => (numbers[at].to_string(), usize::try_from(numbers[at]).ok()),
             Elements::Single(numbers) => ((numbers[at] as f32).to_string(), None),
+            // Integers of at most 32 bits, truth values, or f64.
             Elements::Double(numbers) => {
                 (numbers[at].to_string(), (numbers[at] >= 0.0).then_some(numbers[at] as usize))
             }
         };
-        let classes = self.classes.filter(|_| self.width == 1);
+        let classes = self.classes.filter(|_| !self.is_float);
         match classes.and_then(|classes| classes.get(class?)) {
             Some(class) => quoted(class),
             None => number,
@@ -409,6 +358,20 @@ mod tests {
         let mut text = vec![];
         write_csv(&outputs, &classes, &mut text).unwrap();
         let expected = "class,\"share.a, \"\"b\"\"\",share.rose\nrose,0.25,0.75\n\"a, \"\"b\"\"\",1,0\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    /// Integers are numbers of classes, however many a row has. Floats are not, however few.
+    #[test]
+    fn each_integer_of_a_row_is_a_class() {
+        let best = HostTensor::from_slice(&[2, 2], &[1i32, 0, 0, 7]).unwrap();
+        let score = HostTensor::from_slice(&[2], &[1.0f64, 0.0]).unwrap();
+        let outputs = IndexMap::from([("best".to_string(), best), ("score".to_string(), score)]);
+        let names = vec!["daisy".to_string(), "rose".to_string()];
+        let classes = Classes::from([("best".to_string(), names.clone()), ("score".to_string(), names)]);
+        let mut text = vec![];
+        write_csv(&outputs, &classes, &mut text).unwrap();
+        let expected = "best.0,best.1,score\nrose,daisy,1\ndaisy,7,0\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 

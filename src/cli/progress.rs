@@ -124,17 +124,17 @@ impl Progress {
         if let Some(end) = &report.end {
             self.training_ended(&report.name, end);
         }
-        let each = match &*report.kind {
-            "train" => "steps",
-            "search" => "batches of queries",
-            "generate" => "tokens",
+        let counted = match &*report.kind {
+            "train" => (report.steps, "steps"),
+            "search" => (report.steps, "batches of queries"),
+            "generate" => (report.tokens.unwrap_or(report.steps), "tokens"),
             "repeat" => {
                 let StageReport { name, steps, seconds, .. } = report;
                 return self.remark(&format!("{name}: {steps} trips, {seconds:.2} s in all"));
             }
             _ => return,
         };
-        self.remark(&stage_line(report, each));
+        self.remark(&stage_line(report, counted));
     }
 
     /// Removes the bar.
@@ -252,16 +252,17 @@ impl Progress {
     }
 }
 
-/// The line at the end of a stage: its steps and their speed, and the peaks of memory of the device and of this process.
-fn stage_line(report: &StageReport, each: &str) -> String {
+/// The line at the end of a stage: how many steps, or tokens, in which time, and the peaks of memory of the device and of
+/// this process.
+fn stage_line(report: &StageReport, (count, each): (u64, &str)) -> String {
     let StageReport { name, steps, step_us, seconds, rows, latency, peak_bytes: device, .. } = report;
     let in_steps = *steps as f64 * step_us * 1e-6;
     let rows = rows.filter(|_| in_steps > 0.0);
     let rows = rows.map_or(String::new(), |rows| format!(" ({} rows/s)", amount(rows as f64 / in_steps)));
     let host = peak_bytes().map_or(String::new(), |host| format!(", host {}", bytes(host)));
     format!(
-        "{name}: {steps} {each}, {} each{rows}{}, {seconds:.2} s in all; device {}{host}",
-        time_text(step_us * 1e-6),
+        "{name}: {count} {each}, {} each{rows}{}, {seconds:.2} s in all; device {}{host}",
+        time_text(in_steps / count.max(1) as f64),
         latency.as_ref().map_or(String::new(), latency_text),
         bytes(*device as u64)
     )
@@ -413,6 +414,20 @@ mod tests {
         );
         let real = set(Provenance::Files { dir: "data".into() });
         assert!(epoch_line("train", 5, &report, Some(&real)).ends_with("test accuracy 0.9877, 1.50 s"));
+    }
+
+    /// Several texts grow in one step.
+    #[test]
+    fn tokens_are_counted_in_all_texts() {
+        let report = StageReport {
+            name: "write".to_string(),
+            steps: 4,
+            step_us: 600.0,
+            tokens: Some(12),
+            ..StageReport::default()
+        };
+        let line = stage_line(&report, (12, "tokens"));
+        assert!(line.starts_with("write: 12 tokens, 200.0 µs each, "), "{line}");
     }
 
     #[test]

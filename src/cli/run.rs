@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::RunArgs;
 use super::device::{compile_options, compile_options_for, on_opened, open_during};
-use super::dump::{Dumps, expect_nodes, expect_room};
+use super::dump::{Dumps, expect_nodes, expect_room, nodes_of};
 use super::explain::compile_stages;
 use super::file::{self, PAGE, REPORT};
 use super::html::{self, Seen};
@@ -34,10 +34,12 @@ use super::record::Recorder;
 use super::signals::{end_at_once, interrupt_by};
 use crate::Engine;
 
-pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
+pub(super) fn run(engine: Engine, mut args: RunArgs) -> Result<(), Failure> {
     let Engine { mut registry, sources } = engine;
     let opened = open_for(&args.pipeline.graph, &args.inputs.named(), &mut registry)?.only(&args.only)?;
     let opened = args.load.iter().fold(opened, |opened, path| opened.loading(path));
+    args.dump = nodes_of(&args.dump, &opened.pipeline);
+    let args = &args;
     let report = args.report.as_ref();
     let expect = |path: &PathBuf| file::expect_writable(path, report_format(path), args.force.overwrite());
     let held = report.map(expect).transpose()?.flatten();
@@ -51,7 +53,7 @@ pub(super) fn run(engine: Engine, args: &RunArgs) -> Result<(), Failure> {
         stages
             .retain(|(name, _)| opened.pipeline.stages.iter().any(|s| s.name == *name && !is_prediction(s)));
         expect_nodes(&args.dump, &opened.pipeline, &stages)?;
-        expect_room(args, &opened.pipeline, &stages)?;
+        expect_room(args, &stages)?;
     }
     if opened.pipeline.stages.iter().all(is_prediction) && !args.quiet {
         remark("note: there is no stage to run; `engine predict` computes outputs for rows of a file");

@@ -43,6 +43,43 @@ fn a_model_becomes_a_graph_and_a_file_of_weights() {
     assert_eq!(run("mlp.ron", &["--set", "run.dims.batch=3"]), shown);
 }
 
+/// The weights of a graph are found from every folder, unless the working folder has others.
+#[test]
+fn a_graph_and_its_weights_move_together() {
+    let desk = Desk::new();
+    save_rows(&desk);
+    for folder in ["sub", "moved"] {
+        fs::create_dir(desk.path(folder)).unwrap();
+    }
+    let imported = desk.engine(&["import", &model("mlp_dynamo"), "-o", "sub/mlp.ron"]);
+    assert_eq!(imported.results, "sub/mlp.ron: 2 nodes, 6 parameters in sub/mlp.safetensors\n");
+    let ask = |graph: &str| {
+        desk.engine(&["predict", graph, "--device", "cpu", "--input", "x.npy", "--output", "-"])
+    };
+    let expected = ask(&model("mlp_dynamo")).results;
+    assert_eq!(expected.lines().count(), 4);
+    let there = ask("sub/mlp.ron");
+    assert_eq!((there.code, &*there.errors, &there.results), (0, "", &expected));
+    for file in ["mlp.ron", "mlp.safetensors"] {
+        fs::rename(desk.path("sub").join(file), desk.path("moved").join(file)).unwrap();
+    }
+    let moved = ask("moved/mlp.ron");
+    assert_eq!((moved.code, &moved.results), (0, &expected), "{}", moved.errors);
+    // A file of the working folder goes first, with a note.
+    fs::copy(desk.path("moved/mlp.safetensors"), desk.path("mlp.safetensors")).unwrap();
+    let both = ask("moved/mlp.ron");
+    assert_eq!((both.code, &both.results), (0, &expected), "{}", both.errors);
+    let said = "note: mlp.safetensors of the working folder is read, not moved/mlp.safetensors\n";
+    assert_eq!(both.errors, said);
+    // What a stage writes is written in the working folder, and read there.
+    fs::remove_file(desk.path("mlp.safetensors")).unwrap();
+    let text = fs::read_to_string(desk.path("moved/mlp.ron")).unwrap();
+    let saving = "stages: {\n        \"keep\": Save(path: \"mlp.safetensors\"),";
+    assert!(text.contains("stages: {"), "{text}");
+    desk.write("moved/mlp.ron", text.replacen("stages: {", saving, 1));
+    check_failure(&ask("moved/mlp.ron"), 1, "error[E0503]: checkpoint mlp.safetensors: cannot be read");
+}
+
 #[test]
 fn given_values_settle_open_extents() {
     let desk = Desk::new();
@@ -99,6 +136,23 @@ fn files_of_others_stay() {
     assert_eq!(desk.engine(&[&import[..], &["--force"]].concat()).code, 0);
     // What it has written, it replaces.
     assert_eq!(desk.engine(&import).code, 0);
+}
+
+/// A node that is exported is used. Others are still reported.
+#[test]
+fn an_exported_node_is_not_called_unused() {
+    let desk = Desk::new();
+    let graph = r#"(
+      params: {"w": (type: "f32[2]", init: Ones)},
+      nodes: {"y": "w * 2", "u": "y + 1", "v": "y + 2"},
+      stages: {"go": Run(outputs: ["y"]), "keep": Save(path: "w.ckpt")},
+    )"#;
+    desk.write("tiny.ron", graph);
+    desk.run(&["--quiet"]);
+    let ended = desk.engine(&["export", "tiny.ron", "--output", "u", "-o", "u.onnx", "--load", "w.ckpt"]);
+    assert_eq!(ended.code, 0, "{}", ended.errors);
+    assert_eq!(ended.errors.matches("warning[E0303]").count(), 1, "{}", ended.errors);
+    assert!(ended.errors.contains("warning[E0303]: no stage uses `v`"), "{}", ended.errors);
 }
 
 #[test]

@@ -82,6 +82,63 @@ fn the_first_of_several_results_is_dumped_by_its_path() {
     }
 }
 
+/// Outputs and metrics have names of their own, which stand for their nodes.
+#[test]
+fn outputs_are_dumped_by_their_names() {
+    let desk = Desk::new();
+    let graph = r#"(
+      data: {"rows": (source: "numbers", n_train: 8, n_test: 8)},
+      inputs: {"row": (type: "i32[B]", from: "rows.number")},
+      params: {"w": (type: "f32[]", init: 2)},
+      nodes: {"y": "cast(row, dtype=f32) * w", "loss": "mean(y)"},
+      stages: {
+        "go": Run(outputs: {"out": "y", "slope": "d.w"}, loss: "loss", dims: {"B": 3}),
+        "test": Evaluate(data: "rows.test", batch: 4, metrics: {"average": "loss"}),
+      },
+    )"#;
+    desk.write("tiny.ron", graph);
+    let said = desk.run(&["--dump", "out", "--dump", "slope", "--dump", "average"]).errors;
+    assert!(said.contains("go: `y` of step 0, f32[3], is in dump/go.y.npy"), "{said}");
+    let kept = |name: &str| npy::read(&desk.path(&format!("dump/{name}.npy"))).unwrap().to_f64();
+    assert_eq!((kept("go.y"), kept("go.d.w")), (vec![0.0, 2.0, 4.0], vec![1.0]));
+    assert_eq!(kept("test.loss").len(), 1);
+    let ended = desk.engine(&["run", "tiny.ron", "--device", "cpu", "--dump", "oot"]);
+    check_failure(&ended, 1, "error[E0101]: no stage has a node `oot`");
+}
+
+/// A gradient may have the name of a field of data.
+#[test]
+fn inputs_are_not_dumped_but_their_gradients_are() {
+    let desk = Desk::new();
+    let graph = r#"(
+      data: {"d": (source: "csv", file: "rows.csv", label: "label")},
+      inputs: {"features": (type: "f32[B, 2]", from: "d.features"), "label": (type: "i32[B]", from: "d.label")},
+      params: {"w": (type: "f32[2, 2]", init: Ones)},
+      nodes: {"loss": "cross_entropy(features @ w, label)"},
+      stages: {"train": Train(data: "d.train", batch: 2, epochs: 1, loss: "loss", optimizer: Sgd(lr: 1))},
+    )"#;
+    desk.write("tiny.ron", graph);
+    fs::create_dir(desk.path("data")).unwrap();
+    desk.write("data/rows.csv", "a,b,label\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
+    desk.run(&["--dump", "d.features"]);
+    let slope = npy::read(&desk.path("dump/train.d.features.npy")).unwrap();
+    assert_eq!(format!("{slope:?}"), "f32[2,2]");
+    let refused = |node: &str, said: &str| {
+        check_failure(&desk.engine(&["run", "tiny.ron", "--device", "cpu", "--dump", node]), 1, said);
+    };
+    refused("d.label", "error[E0101]: `d.label` is not computed, it is the field `label` of the data `d`");
+    refused("w", "error[E0101]: `w` is not computed, it is a parameter\n = help: checkpoints hold");
+    let run = r#"(
+      inputs: {"x": "f32[2]"}, nodes: {"y": "x * 2"},
+      stages: {"go": Run(outputs: ["y"], inputs: {"x": [1, 2]})},
+    )"#;
+    desk.write("tiny.ron", run);
+    refused(
+        "x",
+        "error[E0101]: `x` is not computed, it is an input\n = help: its value is the given one; name `x`",
+    );
+}
+
 /// A reshape to the same shape is a node of its own, also where gradients are computed.
 #[test]
 fn views_that_change_nothing_have_values_and_gradients() {

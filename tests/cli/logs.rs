@@ -322,3 +322,27 @@ fn a_failed_run_says_so_in_its_log() {
     assert_eq!(last["end"], "failed");
     assert!(last["error"].as_str().unwrap().contains("[E0606]"), "{last}");
 }
+
+/// A run that fails before its first step leaves a log with the line of its end alone. It is replaced like any log.
+#[test]
+fn the_log_of_a_run_that_did_not_begin_is_a_log() {
+    let desk = Desk::new();
+    let table = r#"(
+      data: {"d": (source: "csv", file: "rows.csv", label: "y", label_as: "numbers")},
+      inputs: {"x": (type: "f32[B, 1]", from: "d.features"), "y": (type: "f32[B]", from: "d.label")},
+      params: {"w": (type: "f32[1, 1]")},
+      nodes: {"loss": "mean(square(reshape(x @ w, shape=[_]) - y))"},
+      stages: {"train": Train(data: "d.train", batch: 2, epochs: 1, loss: "loss", optimizer: Sgd(lr: 0.1))},
+    )"#;
+    fs::create_dir(desk.path("data")).unwrap();
+    desk.write("tiny.ron", table);
+    desk.write("data/rows.csv", "x,y\n1,2\n2,oops\n3,4\n4,5\n");
+    let run = ["run", "tiny.ron", "--device", "cpu", "--log", "logs"];
+    check_failure(&desk.engine(&run), 1, "data/rows.csv:3: column 2 (`y`): `oops` is not a number");
+    let found = lines(&desk);
+    assert_eq!((found.len(), &found[0]["event"], &found[0]["end"]), (1, &"end".into(), &"failed".into()));
+    desk.write("data/rows.csv", "x,y\n1,2\n2,3\n3,4\n4,5\n");
+    check_failure(&desk.engine(&run), 1, "logs/log.jsonl is the log of another run");
+    desk.run(&["--log", "logs", "--force"]);
+    assert_eq!(lines(&desk)[0]["event"], "run");
+}

@@ -166,3 +166,105 @@ fn results_replace_their_own_kind_only() {
     // Sources are no results, with `--force` neither.
     check_failure(&ask("y.csv", &["--force"]), 1, "y.csv would replace y.csv, which it is made of");
 }
+
+/// A graph with a loss for each row, trained on three rows.
+fn labelled() -> Desk {
+    let desk = Desk::new();
+    let graph = r#"(
+      data: {"d": (source: "csv", file: "d.csv", label: "kind")},
+      inputs: {"x": (type: "f32[B, 2]", from: "d.features"), "kind": (type: "i32[B]", from: "d.label")},
+      params: {"w": (type: "f32[]", init: 1)},
+      nodes: {
+        "scores": "x * w * 4.0", "each": "cross_entropy(scores, kind, reduction=none)",
+        "pick": "argmax(scores, axis=1)", "loss": "mean(each)",
+      },
+      stages: {
+        "train": Train(
+          data: "d.train", batch: 3, loss: "loss", optimizer: Sgd(lr: 0), checkpoint: (path: "d.ckpt"),
+        ),
+        "ask": Predict(batch: 2, outputs: {"pick": "pick", "each": "each"}),
+      },
+    )"#;
+    desk.write("tiny.ron", graph);
+    fs::create_dir(desk.path("data")).unwrap();
+    desk.write("data/d.csv", "a,kind,b\n1,low,0\n0,high,1\n1,low,0\n");
+    desk.run(&["--quiet"]);
+    desk
+}
+
+/// Checkpoints hold no name of the label's column, but the data source names it.
+#[test]
+fn losses_of_rows_read_the_label_by_its_name() {
+    let desk = labelled();
+    let ask = |inputs: &[&str]| {
+        let inputs = inputs.iter().flat_map(|input| ["--input", input]);
+        let ask = ["predict", "tiny.ron", "--device", "cpu", "--load", "d.ckpt"].into_iter().chain(inputs);
+        desk.engine(&ask.collect::<Vec<_>>())
+    };
+    desk.write("rows.csv", "b,id,a,kind\n0,1,1,high\n1,2,0,low\n0,3,1,low\n");
+    let asked = ask(&["rows.csv"]);
+    assert_eq!((asked.code, &*asked.errors), (0, ""));
+    let lines: Vec<(&str, f64)> = asked.results.lines().skip(1).map(pick_and_loss).collect();
+    let small = (-4f64).exp().ln_1p();
+    let expected = [("high", small), ("low", small), ("high", 4.0 + small)];
+    for (found, expected) in lines.iter().zip(expected) {
+        assert!(found.0 == expected.0 && (found.1 - expected.1).abs() < 1e-5, "{found:?}, {expected:?}");
+    }
+    assert_eq!(lines.len(), 3);
+    desk.write("x.csv", "a,b\n1,0\n0,1\n1,0\n");
+    let apart = ask(&["x=x.csv", "kind=rows.csv"]);
+    assert_eq!((apart.code, &apart.results), (0, &asked.results), "{}", apart.errors);
+    desk.write("kinds.csv", "class\nhigh\nlow\nlow\n");
+    let said = "error[E0506]: kinds.csv: there is no column `kind`";
+    check_failure(&ask(&["x=x.csv", "kind=kinds.csv"]), 1, said);
+    desk.write("kinds.csv", "0,high\n1,low\n");
+    let refused = ask(&["x=x.csv", "kind=kinds.csv"]);
+    check_failure(&refused, 1, "error[E0506]: kinds.csv: a row has 2 columns, in training it had 1");
+    let help =
+        "= help: name the columns in the first line, as in the training data, or give the label a file";
+    assert!(refused.errors.contains(help), "{}", refused.errors);
+}
+
+/// The name and the number of a line.
+fn pick_and_loss(line: &str) -> (&str, f64) {
+    let (pick, loss) = line.split_once(',').unwrap();
+    (pick, loss.parse().unwrap())
+}
+
+/// Class numbers have names wherever they stand in a row.
+#[test]
+fn the_best_classes_of_a_row_go_by_their_names() {
+    let desk = labelled();
+    let graph = fs::read_to_string(desk.path("tiny.ron")).unwrap();
+    let asked = r#"outputs: {"best": "best.indices"}, classes: {"best": "d.label"}"#;
+    let graph = graph.replace(r#"outputs: {"pick": "pick", "each": "each"}"#, asked);
+    let best = r#""best": "topk(scores, k=2)""#;
+    desk.write("tiny.ron", graph.replace(r#""pick": "argmax(scores, axis=1)""#, best));
+    desk.write("rows.csv", "b,a\n0,1\n1,0\n");
+    let ended = desk.engine(&["predict", "tiny.ron", "--load", "d.ckpt", "--input", "rows.csv"]);
+    assert_eq!((ended.code, &*ended.errors), (0, ""));
+    assert_eq!(ended.results, "best.0,best.1\nhigh,low\nlow,high\n");
+}
+
+/// Rows of another length than `dims` say.
+#[test]
+fn rows_of_another_length_name_the_extent_to_change() {
+    let desk = Desk::new();
+    let graph = r#"(
+      dims: {"T": 4, "C": 2},
+      inputs: {"x": "i32[B, T]"},
+      nodes: {"y": "x * C"},
+      stages: {"ask": Predict(batch: 2, outputs: {"y": "y"})},
+    )"#;
+    desk.write("tiny.ron", graph);
+    save_npy(&desk.path("x.npy"), &HostTensor::from_slice(&[1, 3], &[1i32, 2, 3]).unwrap());
+    let ask = ["predict", "tiny.ron", "--device", "cpu", "--input", "x.npy"];
+    let said = "error[E0506]: rows of i32[3] do not fit an input of i32[4]\n = help: `dims` of the pipeline fix the \
+                extent `T` of `x`; `--set dims.T=3` changes it";
+    check_failure(&desk.engine(&ask), 1, said);
+    let changed = desk.engine(&[&ask[..], &["--set", "dims.T=3"]].concat());
+    assert_eq!((changed.code, &*changed.results), (0, "y.0,y.1,y.2\n2,4,6\n"), "{}", changed.errors);
+    desk.write("tiny.ron", graph.replace("i32[B, T]", "i32[B, 4]").replace("x * C", "x * C * T"));
+    let said = "help: each row must have the elements of i32[4]";
+    check_failure(&desk.engine(&ask), 1, said);
+}

@@ -199,3 +199,73 @@ fn several_batches_make_whole_steps_of_an_optimizer() {
     desk.write("hand.ron", by_hand);
     check_failure(&desk.engine(&["check", "hand.ron"]), 1, "error[E0206]: `accumulate` needs an optimizer");
 }
+
+/// Texts grow together. The line of their stage counts their tokens, and the report the steps as well.
+#[test]
+fn generated_tokens_are_counted() {
+    let desk = Desk::new();
+    let graph = r#"(
+      inputs: {"token": "u8[B, 8]"},
+      nodes: {"logits": "one_hot(cast(token, dtype=i32) + 1, classes=256) * 50.0"},
+      stages: {"write": Generate(
+        tokens: "token", logits: "logits", prompt: ["abc", "k"], length: 4, temperature: 0,
+      )},
+    )"#;
+    desk.write("tiny.ron", graph);
+    let ended = desk.run(&["--report", "report.json"]);
+    assert_eq!(ended.results, "abcdefg\nklmno\n");
+    assert!(ended.errors.contains("write: 8 tokens, "), "{}", ended.errors);
+    let report = fs::read_to_string(desk.path("report.json")).unwrap();
+    let stage = &serde_json::from_str::<Value>(&report).unwrap()["stages"][0];
+    assert_eq!((&stage["tokens"], &stage["steps"]), (&8.into(), &6.into()));
+}
+
+/// Values of inputs settle the extents that a `Run` stage leaves open, and no others.
+#[test]
+fn given_values_settle_open_extents() {
+    let desk = Desk::new();
+    let graph = r#"(
+      dims: {"C": 2},
+      inputs: {"x": "f32[B, C]", "t": "f32[T]"},
+      nodes: {"sum": "sum(x, axis=1)", "both": "sum(sum) * t"},
+      stages: {"go": Run(outputs: ["sum"]), "twice": Run(outputs: ["both"], dims: {"T": 1})},
+    )"#;
+    desk.write("tiny.ron", graph);
+    save_npy(&desk.path("x.npy"), &HostTensor::from_slice(&[3, 2], &[1.0f32; 6]).unwrap());
+    let ended = desk.run(&["--input", "x=x.npy", "--input", "t=[2]", "--report", "report.json"]);
+    assert!(ended.results.contains("go: sum: f32[3] = [2, 2, 2]\n"), "{}", ended.results);
+    assert!(ended.results.contains("twice: both: f32[1] = [12]\n"), "{}", ended.results);
+    assert_eq!(desk.engine(&["check", "tiny.ron", "--input", "x=[[1, 2]]", "--input", "t=[2]"]).code, 0);
+    check_failure(&desk.engine(&["run", "tiny.ron"]), 1, "this stage does not say how large `B` is");
+    // What a stage says itself stays.
+    let said = "input `t`: it is f32[1], a value of shape [2] was given";
+    let ended =
+        desk.engine(&["run", "tiny.ron", "--device", "cpu", "--input", "x=x.npy", "--input", "t=[2, 3]"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.errors.contains(said), "{}", ended.errors);
+}
+
+/// A file of some parameters is read by a stage that names them.
+#[test]
+fn a_file_of_some_parameters_has_a_help_that_loads_it() {
+    let desk = Desk::new();
+    let graph = r#"(
+      params: {"b": "f32[1, 2]", "v": "f32[1, 2]"},
+      layers: {"dense": "Linear(width=2)"},
+      nodes: {"y": "dense(v) + b"},
+      stages: {"keep": Save(path: "some.ckpt", names: ["b", "dense.*"]), "go": Run(outputs: ["y"])},
+    )"#;
+    desk.write("tiny.ron", graph);
+    desk.run(&["--only", "keep"]);
+    let help = "= help: a stage `Load(path: \"some.ckpt\", names: [\"b\", \"dense.*\"])` reads the parameters that it has";
+    let run = ["run", "tiny.ron", "--device", "cpu", "--only", "go", "--load", "some.ckpt"];
+    let export = ["export", "tiny.ron", "--output", "y", "-o", "y.onnx", "--load", "some.ckpt"];
+    for command in [&run[..], &export] {
+        let ended = desk.engine(command);
+        check_failure(&ended, 1, "error[E0504]: checkpoint some.ckpt: ");
+        assert!(ended.errors.contains(help), "{}", ended.errors);
+    }
+    let loading = r#"stages: {"load": Load(path: "some.ckpt", names: ["b", "dense.*"]), "#;
+    desk.write("tiny.ron", graph.replace("stages: {", loading));
+    desk.run(&["--only", "load", "--only", "go"]);
+}

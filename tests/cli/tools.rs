@@ -204,6 +204,26 @@ fn a_new_plugin_is_the_tested_example() {
     assert!(made.starts_with(&engine), "{made}");
 }
 
+/// `arange` has as many elements as its numbers say, so it cannot count up to an extent that is known later.
+#[test]
+fn an_open_extent_is_counted_by_another_op() {
+    let desk = Desk::new();
+    let graph = |position: &str| {
+        let stages = r#"{"ask": Predict(batch: 1, outputs: {"y": "y"})}"#;
+        format!(r#"(inputs: {{"x": "i32[B, T]"}}, nodes: {{"y": "x + {position}"}}, stages: {stages})"#)
+    };
+    desk.write("tiny.ron", graph("arange(stop=T)"));
+    let ended = desk.engine(&["check", "tiny.ron"]);
+    check_failure(&ended, 1, "error[E0108]: `stop` must be a number");
+    let help = "= help: if `T` is an open extent, `iota(shape=[T])` counts up to it\n";
+    assert!(ended.errors.contains(help), "{}", ended.errors);
+    desk.write("tiny.ron", graph("arange(stop=x)"));
+    let said = "= help: `stop`: where it ends; not reached\n";
+    check_failure(&desk.engine(&["check", "tiny.ron"]), 1, said);
+    desk.write("tiny.ron", graph("iota(shape=[T])").replace("T]\"", "3]\"").replace("[T]", "[3]"));
+    assert_eq!(desk.engine(&["check", "tiny.ron"]).code, 0);
+}
+
 /// All files of a folder by relative path, without build outputs.
 fn texts_below(folder: &Path) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();

@@ -49,6 +49,13 @@ impl Diagnostics {
         &mut self.kept[last]
     }
 
+    /// Takes the kept warnings that match out of the list.
+    pub fn dismiss_warnings(&mut self, matches: impl Fn(&Diagnostic) -> bool) {
+        let n_kept = self.kept.len();
+        self.kept.retain(|diagnostic| diagnostic.severity != Severity::Warning || !matches(diagnostic));
+        self.n_warnings -= n_kept - self.kept.len();
+    }
+
     /// Whether the list has an error, so that the pipeline cannot run.
     pub fn has_errors(&self) -> bool {
         self.n_errors > 0

@@ -244,3 +244,18 @@ proptest! {
         prop_assert!(coloured.len() <= legible::MOST_BYTES, "{} bytes", coloured.len());
     }
 }
+
+/// Errors stay, also those that match.
+#[test]
+fn warnings_are_dismissed() {
+    let (mut diags, (_, file)) = (Diagnostics::new(), sources());
+    let span = place(file, "\"b\"");
+    for name in ["a", "b"] {
+        diags.warning(Code::E0303, span, name);
+        diags.error(Code::E0101, span, name);
+    }
+    diags.dismiss_warnings(|diagnostic| diagnostic.message == "a");
+    assert_eq!((diags.n_errors(), diags.n_warnings()), (2, 1));
+    let left: Vec<&str> = diags.sorted().iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+    assert_eq!(left, ["a", "b", "b"]);
+}

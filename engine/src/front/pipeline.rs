@@ -7,6 +7,7 @@ mod constants;
 mod declarations;
 mod dims;
 mod draft;
+mod extents;
 mod function;
 mod functions;
 mod libraries;
@@ -27,6 +28,7 @@ mod types;
 mod typing;
 
 pub use draft::Draft;
+pub use extents::{dims_of_values, fixed_extents};
 pub use functions::layers;
 pub use libraries::{LibraryText, add_library, library_text};
 pub use set::settings;

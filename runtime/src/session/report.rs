@@ -157,6 +157,9 @@ pub struct StageReport {
     /// The speed of the batches of a `Search` stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyReport>,
+    /// The tokens that a `Generate` stage has written, in all texts together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
     /// The texts of a `Generate` stage, with their prompts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<String>,

@@ -20,8 +20,8 @@ use tensorboard::{EventFile, files, now};
 
 /// The file of JSON lines in the folder of a log.
 const LINES: &str = "log.jsonl";
-/// How the first line begins.
-const START: &str = "{\"event\":\"run\",";
+/// How the first line begins: with the facts of the run, or with the end of a run that failed before.
+const STARTS: [&str; 2] = ["{\"event\":\"run\",", "{\"event\":\"end\","];
 /// The run of what training measures on its own rows.
 const TRAINING: &str = "train";
 
@@ -240,7 +240,7 @@ fn plain(name: &str) -> String {
 fn is_log(path: &Path) -> io::Result<bool> {
     let mut first = String::new();
     BufReader::new(File::open(path)?).read_line(&mut first)?;
-    Ok(first.starts_with(START) || START.starts_with(&first))
+    Ok(STARTS.iter().any(|start| first.starts_with(start) || start.starts_with(&first)))
 }
 
 /// Removes a log: its lines, and the event files in the folders of its runs.

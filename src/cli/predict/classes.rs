@@ -27,11 +27,11 @@ pub(super) fn classes_of_outputs(
             None => remark(format!("note: no names of classes of `{field}` were kept in training")),
         }
     }
-    // Classes of inputs are none of the outputs.
+    // Classes of columns that are inputs are none of the outputs. Labels may be both: a loss of each row reads them.
     let inputs = pipeline.inputs.iter().filter(|decl| fed.inputs.iter().any(|(name, _)| *name == decl.name));
     let inputs: Vec<String> =
         inputs.filter_map(|decl| decl.from.as_ref()).map(|(data, field)| format!("{data}.{field}")).collect();
-    let outputs = trained.iter().filter(|(field, _)| !inputs.contains(field));
+    let outputs = trained.iter().filter(|(field, names)| names.columns.is_empty() || !inputs.contains(field));
     let mut known = outputs.map(|(_, names)| &names.classes).filter(|classes| !classes.is_empty());
     let (Some(names), None) = (known.next(), known.next()) else { return Ok(classes) };
     let extents = [(fed.rows.clone(), stage.batch.max(1))];

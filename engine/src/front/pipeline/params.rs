@@ -76,6 +76,10 @@ fn read_init(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<I
     let Some(head) = value.head() else {
         return number(value, "`init`", known, diags).map(Init::Constant);
     };
+    if !names.contains(&head.value) {
+        report_unknown(Code::E0014, head, "there is no initialiser", names, diags);
+        return None;
+    }
     if head.value == "When" {
         return read_init(chosen(value, known, diags)?, known, diags);
     }
@@ -101,10 +105,7 @@ fn read_init(value: &Ron, known: Constants, diags: &mut Diagnostics) -> Option<I
         "Normal" => float("mean").zip(float("std")).map(|(mean, std)| Init::Normal { mean, std }),
         "Xavier" => Some(Init::Xavier),
         "Kaiming" => Some(Init::Kaiming),
-        _ => {
-            report_unknown(Code::E0014, head, "there is no initialiser", names, diags);
-            return None;
-        }
+        _ => None,
     };
     fields.finish(diags);
     init.filter(|init| check_init(init, value.span, diags))

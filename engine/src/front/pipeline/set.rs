@@ -98,6 +98,7 @@ fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnosti
             let near = nearest(step, known.iter().copied());
             let near = near.filter(|near| step.len() > 1 || step.eq_ignore_ascii_case(near));
             let help = match near {
+                _ if i == 0 && *step == "dims" => no_dims(steps, &mentioned),
                 Some(near) => format!("did you mean `{near}` for `{step}`?"),
                 None if known.is_empty() => "there are no settings below it".to_owned(),
                 None if steps[0] == "dims" => format!("the extents are `{}`", known.join("`, `")),
@@ -109,6 +110,17 @@ fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnosti
         place = field(place, step)?;
     }
     Some(place)
+}
+
+/// The help for an extent of a pipeline without `dims`.
+fn no_dims(steps: &[&str], mentioned: &HashSet<String>) -> String {
+    match steps.get(1) {
+        Some(name) if mentioned.contains(*name) => {
+            format!("the pipeline has no `dims`; `--set 'dims={{\"{name}\": …}}'` adds them")
+        }
+        Some(name) => format!("the pipeline has no `dims`, and nothing uses an extent `{name}`"),
+        None => "the pipeline has no `dims`".to_owned(),
+    }
 }
 
 /// Whether an extent with a new name would be used by nothing.
@@ -139,12 +151,12 @@ fn names_in(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-fn field<'r>(value: &'r mut Ron, name: &str) -> Option<&'r mut Ron> {
+pub(super) fn field<'r>(value: &'r mut Ron, name: &str) -> Option<&'r mut Ron> {
     parts(value).into_iter().find(|(part, _)| *part == name).map(|(_, value)| value)
 }
 
 /// The names and values of a group or a map; none for other values.
-fn parts(value: &mut Ron) -> Vec<(&str, &mut Ron)> {
+pub(super) fn parts(value: &mut Ron) -> Vec<(&str, &mut Ron)> {
     match &mut value.kind {
         RonKind::Struct { fields, .. } => {
             fields.iter_mut().map(|(name, value)| (name.value.as_str(), value)).collect()

@@ -1,6 +1,8 @@
 //! The settings (attributes) of a call, as its op's form wants them.
 
 use super::constants::Constants;
+use super::names::Meaning;
+use super::nodes::references;
 use super::types::EXTENT_HELP;
 use crate::diag::{Code, Diagnostics, Span, Spanned};
 use crate::ir::{Attr, Attrs, DType, Dim, Literal, Symbol};
@@ -65,10 +67,11 @@ impl Reader<'_> {
             self.diags.error(Code::E0117, span, message).help(EXTENT_HELP);
         } else if attr.is_none() {
             let message = format!("`{}` must be {}", spec.name, spec.kind);
+            let help = self.counts_to(spec, value);
+            let help =
+                help.or_else(|| (!spec.doc.is_empty()).then(|| format!("`{}`: {}", spec.name, spec.doc)));
             let error = self.diags.error(Code::E0108, value.span, message);
-            if !spec.doc.is_empty() {
-                error.help(format!("`{}`: {}", spec.name, spec.doc));
-            }
+            help.into_iter().for_each(|help| _ = error.help(help));
         }
         if let (Some(attr), Some(range)) = (&attr, spec.range)
             && spec.is_out_of_range(attr)
@@ -78,6 +81,18 @@ impl Reader<'_> {
             return None;
         }
         attr
+    }
+
+    /// The help for an `arange` up to an extent that is open: the op that counts up to it.
+    fn counts_to(&self, spec: &AttrSpec, value: &Expr) -> Option<String> {
+        if (&*self.form.name, &*spec.name) != ("arange", "stop") {
+            return None;
+        }
+        let is_extent = |name: &str| matches!(self.known.names.get(name), None | Some(Meaning::Extent(_)));
+        let names = references(value);
+        let extent = self.known.extent(value).ok().filter(|extent| extent.fixed().is_none())?;
+        let is_open = names.iter().all(|name| is_extent(name.value));
+        is_open.then(|| format!("if `{extent}` is an open extent, `iota(shape=[{extent}])` counts up to it"))
     }
 
     fn unknown(&mut self, name: &Spanned<String>) -> Option<Attr> {

@@ -44,9 +44,11 @@ impl Runnable for GenerateStage {
         if let Some(path) = self.write.as_deref().map(Path::new) {
             (run.tell)(&Event::ResultsWritten { path });
         }
+        let tokens = Some(texts.iter().map(|text| text.n_drawn() as u64).sum());
         let texts = texts.iter().map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).collect();
         let (bytes, kernels_per_step) = model.size();
-        let report = StageReport { steps, step_us, texts, kernels_per_step, ..run.report(kind, start) };
+        let report =
+            StageReport { steps, step_us, tokens, texts, kernels_per_step, ..run.report(kind, start) };
         Ok(Some(report.with_memory(run.session.memory(&[], bytes)?)))
     }
 

@@ -100,8 +100,16 @@ impl StageReader<'_> {
         if known.contains(&name.value) {
             return Some(name.value.into());
         }
-        report_unknown(Code::E0101, name, "there is no parameter", known, self.diags);
+        if self.is_complete() {
+            report_unknown(Code::E0101, name, "there is no parameter", known, self.diags);
+        }
         None
+    }
+
+    /// Whether everything that the pipeline declares is in its graph. A faulty node, or one that depends on it, may have
+    /// parameters and extents that are missing.
+    pub(super) fn is_complete(&self) -> bool {
+        self.scope.names.values().all(|meaning| !matches!(meaning, Meaning::Faulty))
     }
 
     /// A pattern of names of parameters, whose variables stand in braces: `blocks.{i}.ln.g`.

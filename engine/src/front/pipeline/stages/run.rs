@@ -1,6 +1,5 @@
 //! `Run` stages.
 
-use super::super::names::Meaning;
 use super::feeds::{Feeds, open_extents};
 use super::form::StageForm;
 use super::given::read_given;
@@ -46,8 +45,7 @@ impl StageReader<'_> {
     /// `{"B": 32}`: extents that the graph leaves open.
     fn dims(&mut self, value: &Ron, what: &str) -> Option<Vec<(Symbol, usize)>> {
         let open = open_extents(&self.pipeline.graph);
-        // A node with an error may name extents, too.
-        let is_complete = self.scope.names.values().all(|meaning| !matches!(meaning, Meaning::Faulty));
+        let is_complete = self.is_complete();
         self.each(value, what, |reader, name, value| {
             let extent = value.integer("an extent", 0..=MANY, reader.diags)?;
             if is_complete && !open.contains(name.value) {

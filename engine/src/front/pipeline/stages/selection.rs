@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::super::names::Meaning;
 use super::reader::StageReader;
 use crate::diag::{Code, Spanned};
 use crate::front::Ron;
@@ -41,17 +40,15 @@ impl StageReader<'_> {
         if !selected.is_empty() {
             return Some(selected);
         }
-        // Faulty parameters and layers are reported where they are declared.
-        let covers = |name: &str| is_selected(name) || written.value.starts_with(&format!("{name}."));
-        let mut names = self.scope.names.iter();
-        if names.any(|(name, meaning)| matches!(meaning, Meaning::Faulty) && covers(name)) {
-            return None;
-        }
         self.nothing_selected(written)
     }
 
-    /// Reports a name or pattern that selects no parameter, with the nearest one.
+    /// Reports a name or pattern that selects no parameter, with the nearest one. Next to faulty nodes and parameters, which
+    /// have been reported, it may be sound.
     pub(super) fn nothing_selected<T>(&mut self, written: Spanned<&str>) -> Option<T> {
+        if !self.is_complete() {
+            return None;
+        }
         if !written.value.contains(['*', '{']) {
             self.param(written);
             return None;

@@ -133,13 +133,13 @@ fn faulty_declarations() {
                │
                = help: use `Zeros` or `Normal(mean: 0, std: …)`
 
-            error[E0012]: an initialiser takes 0 values at most
-               ┌─ mnist.ron:13:43
+            error[E0014]: there is no initialiser `Norml`
+               ┌─ mnist.ron:13:37
                │
             13 │         "n": (type: "f32[3]", init: Norml(0, 1)), "o": (type: "f32[3]", init: Uniform(0, 1, 2)),
-               │                                           ^
+               │                                     ^^^^^
                │
-               = help: leave out the parentheses
+               = help: did you mean `Normal`?
 
             error[E0012]: an initialiser takes 2 values at most
                ┌─ mnist.ron:13:93

@@ -306,3 +306,25 @@ fn functions_that_explode_are_refused() {
     "#]],
     );
 }
+
+/// Patterns see the extents of the pipeline, so a name that both have is no new one.
+#[test]
+fn patterns_that_dims_of_the_pipeline_settle() {
+    check_faults(
+        r#"(
+    dims: {"C": 6},
+    functions: {"double": (inputs: {"x": "[N, C]"}, output: "x + x")},
+    inputs: {"a": "f32[4, 12]"},
+    nodes: {"y": "double(a)"},
+)"#,
+        expect![[r#"
+            error[E0104]: axis 1 of `x` is 12, not 6
+              ┌─ mnist.ron:5:26
+              │
+            5 │     nodes: {"y": "double(a)"},
+              │                          ^ this is f32[4, 12]
+              │
+              = help: `dims` of the pipeline make `C` 6; a name that is not among them takes any extent
+        "#]],
+    );
+}

@@ -181,3 +181,26 @@ fn paths_need_no_quotes_and_extents_must_be_named() {
     let said = diags.render(&sources, Look::Plain);
     assert!(said.contains("= help: the extents are `D`, `WIDHT`\n"), "{said}");
 }
+
+/// The first step of such a path is no field of the pipeline, and its fields are no extents.
+#[test]
+fn extents_of_a_pipeline_without_dims_are_added_as_a_whole() {
+    let text = r#"(
+        inputs: {"x": "f32[B, 4]"},
+        nodes: {"y": "x + x"},
+        stages: {"go": Run(outputs: ["y"])},
+    )"#;
+    let told = |path: &str| {
+        let (_, diags, sources) = read(text, &[(path, "2")]);
+        diags.render(&sources, Look::Plain)
+    };
+    let said = told("dims.B");
+    assert!(said.contains("error[E0208]: there is no setting `dims.B`"), "{said}");
+    let help = "= help: the pipeline has no `dims`; `--set 'dims={\"B\": …}'` adds them\n";
+    assert!(said.contains(help), "{said}");
+    let said = told("dims.C");
+    assert!(said.contains("= help: the pipeline has no `dims`, and nothing uses an extent `C`\n"), "{said}");
+    let (pipeline, diags, sources) = read(text, &[("dims", r#"{"B": 2}"#)]);
+    assert_eq!(diags.render(&sources, Look::Plain), "");
+    assert!(pipeline.unwrap().graph.to_string().contains("x: f32[2, 4]"));
+}

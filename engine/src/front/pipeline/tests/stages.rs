@@ -454,3 +454,23 @@ fn faulty_names_of_saved_and_loaded_parameters() {
     let said = faults(&faulty);
     assert!(said.starts_with("E0111 ") && said.lines().count() == 1, "{said}");
 }
+
+/// A layer whose operand is faulty has no parameters, so names of them are not told.
+#[test]
+fn names_of_weights_beside_faulty_nodes() {
+    let entries = r#"{"l.{i}.w": "h.{i}.w", "l.0.w": "w"}"#;
+    for names in [entries, r#"["l.*", "v"]"#, r#"["l.1.w"]"#, r#"["l.{i}.w"]"#] {
+        let text = format!(
+            r#"(
+    functions: {{"Scale": (inputs: ["x"], params: {{"w": "f32[2]"}}, output: "x * w")}},
+    inputs: {{"x": "f32[2]"}},
+    params: {{"v": "f32[2]"}},
+    nodes: {{"a": "x + nothing", "l": "Scale(a, repeat=2)", "y": "l * v"}},
+    stages: {{"load": Load(path: "w.npz", names: {names}), "go": Run(outputs: ["y"])}},
+)"#
+        );
+        let (_, diags, _) = read(&text, &[]);
+        let told: Vec<&str> = diags.sorted().iter().map(|fault| fault.message.as_str()).collect();
+        assert_eq!(told, ["nothing is called `nothing`"], "{names}");
+    }
+}

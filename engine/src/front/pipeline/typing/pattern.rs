@@ -32,7 +32,11 @@ pub(super) fn bind_operand(
     let first = ty.rank() - n_named;
     for (axis, (written, found)) in pattern.dims.iter().zip(&ty.shape[first..]).enumerate() {
         if let Err(wanted) = bind_extent(written, found, names, dims) {
-            return misfit(format!("axis {} of `{input}` is {found}, not {wanted}", first + axis));
+            let misfit = misfit(format!("axis {} of `{input}` is {found}, not {wanted}", first + axis));
+            return match settled(written, names, dims) {
+                Some(help) => misfit.map_err(|issue| issue.help(help)),
+                None => misfit,
+            };
         }
     }
     Ok(())
@@ -67,6 +71,15 @@ fn bind_extent(written: &Expr, found: &Dim, names: &mut Names, dims: &Dims) -> R
     let extent = factor.and_then(|factor| found.divided_by(&factor)).ok_or_else(multiple)?;
     names.insert(unknown, Meaning::Extent(extent));
     Ok(())
+}
+
+/// The help for a pattern with a name that the pipeline's `dims` settle.
+fn settled(written: &Expr, names: &Names, dims: &Dims) -> Option<String> {
+    let mut used = references(written).into_iter().filter(|name| !names.contains_key(name.value));
+    let (name, extent) = used.find_map(|name| Some((name.value, dims.get(name.value)?)))?;
+    Some(format!(
+        "`dims` of the pipeline make `{name}` {extent}; a name that is not among them takes any extent"
+    ))
 }
 
 /// Names in a pattern that nothing has defined yet, each once.
