@@ -12,6 +12,7 @@
 mod attention;
 mod body;
 mod by_data;
+mod compose;
 mod draws;
 mod export;
 mod fault;

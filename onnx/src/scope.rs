@@ -220,6 +220,8 @@ impl Scope<'_> {
             "expanded" => list(shapes::expanded(&shape, &listed()?)),
             "channels" => list(shapes::channels(&shape)),
             "channels_last" => list(shapes::channels_last(&shape)),
+            "channels_first" => list(shapes::channels_first(&shape)),
+            "batch_last" => list(shapes::batch_last(&shape)),
             "apart" => list(shapes::apart(&shape)),
             "spatial" => list(shapes::spatial(&shape)),
             "reversed" => list(shapes::reversed(&shape)),
@@ -241,6 +243,10 @@ impl Scope<'_> {
                 BinaryOp::And => Ok(self.condition(left)? && self.condition(right)?),
                 BinaryOp::Or => Ok(self.condition(left)? || self.condition(right)?),
                 BinaryOp::Eq => Ok(self.word(left)? == self.word(right)?),
+                BinaryOp::Lt => {
+                    let below = self.number(left)?.below(&self.number(right)?);
+                    below.ok_or_else(|| self.unclear(expr))
+                }
                 _ => Err(self.unclear(expr)),
             },
             ExprKind::Call { callee, args, .. } if args.len() == 1 => {

@@ -106,6 +106,18 @@ pub(crate) fn channels_last(shape: &[Dim]) -> Option<Vec<Number>> {
     Some(Number::vector([0].into_iter().chain(2..rank).chain((rank > 1).then_some(1))))
 }
 
+/// The axes with the last one, that of channels, behind the first.
+pub(crate) fn channels_first(shape: &[Dim]) -> Option<Vec<Number>> {
+    let rank = shape.len() as i64;
+    Some(Number::vector([0].into_iter().chain((rank > 1).then_some(rank - 1)).chain(1..rank - 1)))
+}
+
+/// The axes with the first one before the last.
+pub(crate) fn batch_last(shape: &[Dim]) -> Option<Vec<Number>> {
+    let last = shape.len().checked_sub(1).filter(|last| *last > 0)? as i64;
+    Some(Number::vector((1..last).chain([0, last])))
+}
+
 /// The axes from the last to the first.
 pub(crate) fn reversed(shape: &[Dim]) -> Option<Vec<Number>> {
     Some((0..shape.len() as i64).rev().map(Number::Int).collect())

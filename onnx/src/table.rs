@@ -21,7 +21,10 @@ struct Written {
     attrs: String,
     #[serde(default)]
     refuse: String,
+    #[serde(default)]
     expr: String,
+    #[serde(default)]
+    nodes: String,
     #[serde(default)]
     more: Vec<String>,
 }
@@ -43,6 +46,8 @@ pub(crate) struct Row {
     pub(crate) refuse: Option<Expr>,
     /// The results.
     pub(crate) results: Vec<Expr>,
+    /// Whether the results call ops of ONNX.
+    pub(crate) is_composed: bool,
 }
 
 /// An operand of a row.
@@ -74,12 +79,14 @@ fn row(written: Written) -> Row {
         // A list of settings is a call's; one without a default is an operand there.
         false => attrs_of(&expression(&format!("f({})", ordered(&written.attrs)))),
     };
-    let results = std::iter::once(&written.expr).chain(&written.more);
+    let is_composed = written.expr.is_empty();
+    let results = [if is_composed { &written.nodes } else { &written.expr }].into_iter().chain(&written.more);
     Row {
         inputs: written.inputs.split_whitespace().map(input).collect(),
         attrs,
         refuse: Some(written.refuse.as_str()).filter(|text| !text.is_empty()).map(expression),
         results: results.map(|text| expression(text)).collect(),
+        is_composed,
         since: written.since,
         op: written.op,
     }

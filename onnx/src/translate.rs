@@ -10,6 +10,7 @@ use engine_core::ir::Symbol;
 use engine_core::op::Registry;
 use prost::Message;
 
+use crate::compose::compose;
 use crate::fault::{broken, malformed, unsupported};
 use crate::fold::fold;
 use crate::functions::Functions;
@@ -169,7 +170,11 @@ impl<'m, 'r> Translation<'m, 'r> {
         }
     }
 
-    fn translate(&mut self, nodes: &[Node]) -> Result<(), Diagnostic> {
+    /// Translates nodes of the present graph.
+    ///
+    /// # Errors
+    /// The first node that has no translation.
+    pub(crate) fn translate(&mut self, nodes: &[Node]) -> Result<(), Diagnostic> {
         self.expect_known_ops(nodes)?;
         nodes.iter().try_for_each(|node| self.node(node))
     }
@@ -283,6 +288,9 @@ impl<'m, 'r> Translation<'m, 'r> {
                     node.outputs.iter().for_each(|output| self.values.set_narrow(output, narrow));
                 }
                 found
+            }
+            (None, Some(row)) if row.is_composed => {
+                self.expect_fit(node, row).and_then(|()| compose(self, node, row))
             }
             (None, Some(row)) => self.row(node, row),
             (None, None) => self.expect_known_ops(std::slice::from_ref(node)),
