@@ -10,6 +10,7 @@
 //! **Invariant:** no input makes the importer panic, or allocate more than a small multiple of the file.
 
 mod attention;
+mod blocks;
 mod body;
 mod by_data;
 mod compose;
@@ -18,7 +19,10 @@ mod export;
 mod fault;
 mod fold;
 mod functions;
+mod fused_quantize;
 mod grid;
+mod group_attention;
+mod heads;
 mod inline;
 mod known;
 mod linear_attention;

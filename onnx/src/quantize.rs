@@ -20,7 +20,12 @@ fn dtype_of(of: &Translation, node: &Node, at: usize) -> DType {
 }
 
 /// An operand as numbers of a type.
-fn converted(of: &mut Translation, node: &Node, at: usize, dtype: DType) -> Result<String, Diagnostic> {
+pub(crate) fn converted(
+    of: &mut Translation,
+    node: &Node,
+    at: usize,
+    dtype: DType,
+) -> Result<String, Diagnostic> {
     let (name, _) = operand(of, node, at)?;
     let x = of.values.operand(name, None)?;
     Ok(if dtype_of(of, node, at) == dtype { x.to_string() } else { format!("cast({x}, dtype={dtype})") })
@@ -28,7 +33,7 @@ fn converted(of: &mut Translation, node: &Node, at: usize, dtype: DType) -> Resu
 
 /// A scale or a zero point as numbers of a type, beside an operand of this shape: one number, one for each place on an axis,
 /// or one for each block of places.
-fn beside(
+pub(crate) fn beside(
     of: &mut Translation,
     node: &Node,
     (at, dtype): (usize, DType),
@@ -75,7 +80,7 @@ fn range((dtype, narrow): Element) -> Option<(i64, i64)> {
 }
 
 /// A quotient by a scale as a number of a type.
-fn rounded(quotient: &str, zero: Option<String>, element: Element, saturates: bool) -> Expr {
+pub(crate) fn rounded(quotient: &str, zero: Option<String>, element: Element, saturates: bool) -> Expr {
     let (dtype, narrow) = element;
     if let Some(narrow) = narrow.filter(|narrow| !narrow.is_int()) {
         return narrow.cast(&expression(quotient), DType::F32, saturates);
@@ -88,7 +93,7 @@ fn rounded(quotient: &str, zero: Option<String>, element: Element, saturates: bo
 }
 
 /// The element type of a result: that of the zero point, or the one that an attribute names, or bytes.
-fn element_of(of: &Translation, node: &Node, zero: usize) -> Result<Element, Diagnostic> {
+pub(crate) fn element_of(of: &Translation, node: &Node, zero: usize) -> Result<Element, Diagnostic> {
     let found = match (node.input(zero), node.int("output_dtype", 0)) {
         (Some(name), _) => of.values.element(name),
         (None, 0) => Some((DType::U8, None)),
@@ -158,7 +163,7 @@ pub(crate) fn dynamic(of: &mut Translation, node: &Node) -> Result<(), Diagnosti
 
 /// An operand of integers without its zero point. A zero point for each row stands beside rows, one for each column beside
 /// columns: `shape` puts it there.
-fn centred(
+pub(crate) fn centred(
     of: &mut Translation,
     node: &Node,
     (at, zero): (usize, usize),

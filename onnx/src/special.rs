@@ -5,6 +5,7 @@ use engine_core::ir::DType;
 
 use crate::attention::{attention, rotary};
 use crate::fault::broken;
+use crate::group_attention::group_query;
 use crate::known::{Known, Number};
 use crate::linear_attention::linear_attention;
 use crate::literal::{list, of_number};
@@ -14,8 +15,8 @@ use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
 use crate::{
-    by_data, draws, grid, loops, optimizers, pads, picks, quantize, recurrent, regions, resize, sequences,
-    signal, windows,
+    blocks, by_data, draws, fused_quantize, grid, heads, loops, optimizers, pads, picks, quantize, recurrent,
+    regions, resize, sequences, signal, windows,
 };
 
 /// The ops of this file, by name.
@@ -23,8 +24,24 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("ai.onnx.preview.training.Adagrad", optimizers::adagrad),
     ("ai.onnx.preview.training.Adam", optimizers::adam),
     ("ai.onnx.preview.training.Momentum", optimizers::momentum),
+    ("com.microsoft.Attention", heads::packed),
+    ("com.microsoft.CausalConvWithState", windows::causal_conv),
+    ("com.microsoft.DecoderMaskedMultiHeadAttention", heads::decoder),
     ("com.microsoft.DequantizeLinear", quantize::dequantize),
+    ("com.microsoft.DynamicQuantizeMatMul", fused_quantize::dynamic_matmul),
+    ("com.microsoft.GatherBlockQuantized", blocks::gather),
+    ("com.microsoft.GroupQueryAttention", group_query),
+    ("com.microsoft.LinearAttention", linear_attention),
+    ("com.microsoft.MatMulBnb4", blocks::matmul_bnb4),
+    ("com.microsoft.MatMulIntegerToFloat", fused_quantize::matmul_to_float),
+    ("com.microsoft.MatMulNBits", blocks::matmul_n_bits),
+    ("com.microsoft.MultiHeadAttention", heads::multi_head),
+    ("com.microsoft.QAttention", fused_quantize::attention),
+    ("com.microsoft.QGemm", fused_quantize::gemm),
+    ("com.microsoft.QLinearConcat", fused_quantize::concat),
     ("com.microsoft.QuantizeLinear", quantize::quantize),
+    ("com.microsoft.Range", range),
+    ("com.microsoft.RotaryEmbedding", heads::rotary),
     ("AffineGrid", grid::affine_grid),
     ("Attention", attention),
     ("AveragePool", windows::average_pool),
@@ -196,7 +213,8 @@ fn constant_of_shape(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
 fn range(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let dtype = node.input(0).and_then(|name| of.values.type_of(name)).map_or(DType::I64, |ty| ty.dtype);
     let scalar = |at| numbers(of, node, at).map(|found| found.and_then(|found| found.first().cloned()));
-    let (Some(start), Some(limit), Some(step)) = (scalar(0)?, scalar(1)?, scalar(2)?) else {
+    let step = scalar(2)?.unwrap_or(Number::Int(1));
+    let (Some(start), Some(limit)) = (scalar(0)?, scalar(1)?) else {
         return Err(broken(format!("{} lacks an operand", node.describe()), "export the model again"));
     };
     let is_open = |number: &Number| matches!(number, Number::Dim(_));
