@@ -5,6 +5,8 @@
 mod bad_input;
 #[path = "onnx/common.rs"]
 mod common;
+#[path = "onnx/contrib.rs"]
+mod contrib;
 #[path = "onnx/damaged.rs"]
 mod damaged;
 #[path = "onnx/documents.rs"]
