@@ -69,7 +69,7 @@ fn unpacked(bytes: &str, bits: i64, rank: usize) -> String {
 fn bits_of(node: &Node) -> Result<i64, Diagnostic> {
     match node.int("bits", 4) {
         bits @ (2 | 4 | 8) => Ok(bits),
-        bits => Err(node.fault(&format!("has numbers of {bits} bits"))),
+        bits => Err(node.lacking(&format!("has numbers of {bits} bits"))),
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn matmul_n_bits(of: &mut Translation, node: &Node) -> Result<(), Dia
     let (n, depth) = (extent(node, "N")?, extent(node, "K")?);
     let blocks = (depth - 1) / block + 1;
     if node.input(4).is_some() {
-        return Err(node.fault("reorders its groups"));
+        return Err(node.lacking("reorders its groups"));
     }
     let (x, weights, scales) = (operand(of, node, 0)?.0, operand(of, node, 1)?.0, operand(of, node, 2)?.0);
     let ((x, ty), (weights, _), (scales, _)) =
@@ -159,7 +159,7 @@ pub(crate) fn gather(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
     let (scales, blocks) = operand(of, node, 2)?;
     let is_spread = blocks.get(from) != shape.get(from);
     if from == along || (bits != 8 && from + 1 == shape.len()) || is_spread || !(1..MOST).contains(&block) {
-        return Err(node.fault("gathers along the axis of its blocks, or has one scale for all rows"));
+        return Err(node.lacking("gathers along the axis of its blocks, or has one scale for all rows"));
     }
     let (indices, (scales, ty)) = (of.values.tensor(indices)?.0, of.values.tensor(scales)?);
     let rows = Rows { indices, places, from, bits, dtype: ty.dtype };

@@ -190,7 +190,7 @@ fn rule(of: &mut Translation, node: &Node, extents: &Extents) -> Result<Rule, Di
             _ => format!("{behind} >= 0"),
         };
         if is_spelled && rule.mask.is_some() {
-            return Err(node.fault("adds to scores that are capped"));
+            return Err(node.lacking("adds to scores that are capped"));
         }
         rule.mask = Some(match rule.mask {
             Some(bias) => format!("where({seen}, {bias}, -inf)"),

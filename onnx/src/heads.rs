@@ -59,14 +59,14 @@ fn extents_of(of: &Translation, node: &Node, part: &str) -> Result<Vec<Number>, 
 pub(crate) fn count(node: &Node, name: &str) -> Result<i64, Diagnostic> {
     match node.int(name, 0) {
         n if n > 0 => Ok(n),
-        _ => Err(node.fault("does not say how many heads it has")),
+        _ => Err(node.lacking("does not say how many heads it has")),
     }
 }
 
 /// Fails for attributes that ask for something else than their values here.
 pub(crate) fn expect_default(node: &Node, defaults: &[(&str, i64)]) -> Result<(), Diagnostic> {
     match defaults.iter().find(|(name, default)| node.int(name, *default) != *default) {
-        Some((name, _)) => Err(node.fault(&format!("sets `{name}`, which has no translation"))),
+        Some((name, _)) => Err(node.lacking(&format!("sets `{name}`, which has no translation"))),
         None => Ok(()),
     }
 }
@@ -220,7 +220,7 @@ fn seen(
             let shape = list(&[items.clone(), one, rows.clone(), n.clone()]);
             Ok(format!("reshape({mask}, shape={shape}) != {}", zero(ty.dtype)))
         }
-        _ => Err(node.fault("has a mask of a shape without translation")),
+        _ => Err(node.lacking("has a mask of a shape without translation")),
     }
 }
 
@@ -235,7 +235,7 @@ fn zero(dtype: DType) -> &'static str {
 /// `MultiHeadAttention(q, k, v, bias, mask, added, past keys, past values)`. Queries, keys and values may lie in one operand.
 pub(crate) fn multi_head(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     if node.input(8).is_some() || node.input(9).is_some() || wanted(node, 3).is_some() {
-        return Err(node.fault("shares its buffers, or returns scores"));
+        return Err(node.lacking("shares its buffers, or returns scores"));
     }
     let n = count(node, "num_heads")?;
     let parts = parts(of, node, n)?;
@@ -264,7 +264,7 @@ fn finish(
     let is_causal = node.int("unidirectional", 0) != 0;
     let rows = rows.shape.get(2).map(Number::of).ok_or_else(unfit)?;
     if is_causal && new.get(2) != Some(&rows) {
-        return Err(node.fault("is causal between positions of unequal number"));
+        return Err(node.lacking("is causal between positions of unequal number"));
     }
     attend(of, node, &heads, &Rule { mask, is_causal, scale: scale(node), ..Rule::default() })
 }
@@ -322,7 +322,7 @@ pub(crate) fn packed(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
         None => String::new(),
     };
     if node.input(6).is_some() {
-        return Err(node.fault("shares its buffers"));
+        return Err(node.lacking("shares its buffers"));
     }
     of_product(of, node, &format!("{x} @ {weights}{bias}"), [3, 4, 5])
 }
@@ -371,7 +371,7 @@ pub(crate) fn of_product(
 pub(crate) fn decoder(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     expect_default(node, &[("past_present_share_buffer", 0), ("output_qk", 0)])?;
     if node.input(9).is_some() {
-        return Err(node.fault("chooses among beams"));
+        return Err(node.lacking("chooses among beams"));
     }
     let input = |at: usize| node.input(at).unwrap_or_default().to_owned();
     let inputs = [0, 1, 2, 10, 3, 4, 5, 6].map(input).to_vec();
@@ -382,7 +382,7 @@ pub(crate) fn decoder(of: &mut Translation, node: &Node) -> Result<(), Diagnosti
 pub(crate) fn rotary(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     expect_default(node, &[("is_packed_batching", 0)])?;
     if node.float("scale", 1.0) != 1.0 {
-        return Err(node.fault("scales its angles"));
+        return Err(node.lacking("scales its angles"));
     }
     let ((x, shape), (positions, places)) = (operand(of, node, 0)?, operand(of, node, 1)?);
     let (_, table) = operand(of, node, 2)?;

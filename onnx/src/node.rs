@@ -103,6 +103,11 @@ impl Node {
         self.refused(fact, SETTLE)
     }
 
+    /// A fact about a part without a translation, which known operands would not change.
+    pub(crate) fn lacking(&self, fact: &str) -> Diagnostic {
+        self.refused(fact, "export the model without this part")
+    }
+
     /// As [`Node::fault`], with other help.
     pub(crate) fn refused(&self, fact: &str, help: &str) -> Diagnostic {
         unsupported(format!("{} {fact}", self.describe()), help)

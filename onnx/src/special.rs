@@ -15,12 +15,21 @@ use crate::table::expression;
 use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
 use crate::{
-    blocks, by_data, draws, fused_quantize, grid, heads, loops, optimizers, pads, picks, quantize, recurrent,
-    regions, resize, sequences, signal, windows,
+    blocks, by_data, draws, fused_quantize, grid, heads, labels, linear_models, loops, optimizers, pads,
+    picks, quantize, recurrent, regions, resize, sequences, signal, trees, windows,
 };
 
 /// The ops of this file, by name.
 pub(crate) const OPS: &[(&str, Translate)] = &[
+    ("ai.onnx.ml.LabelEncoder", labels::encoder),
+    ("ai.onnx.ml.LinearClassifier", linear_models::classifier),
+    ("ai.onnx.ml.LinearRegressor", linear_models::regressor),
+    ("ai.onnx.ml.SVMClassifier", linear_models::svm_classifier),
+    ("ai.onnx.ml.SVMRegressor", linear_models::svm_regressor),
+    ("ai.onnx.ml.TreeEnsemble", trees::ensemble),
+    ("ai.onnx.ml.TreeEnsembleClassifier", trees::classifier),
+    ("ai.onnx.ml.TreeEnsembleRegressor", trees::regressor),
+    ("ai.onnx.ml.ZipMap", labels::columns),
     ("ai.onnx.preview.training.Adagrad", optimizers::adagrad),
     ("ai.onnx.preview.training.Adam", optimizers::adam),
     ("ai.onnx.preview.training.Momentum", optimizers::momentum),

@@ -16,6 +16,14 @@ CASES = []
 F = np.float32
 
 
+def result(array):
+    """A result with fewer digits than its type has, but more than are compared."""
+    recorded = written(array)
+    if array.dtype.kind == "f":
+        recorded["elements"] = [x if isinstance(x, str) else float(f"{x:.6g}") for x in recorded["elements"]]
+    return recorded
+
+
 def run(name, nodes, inputs, outputs, consts, opset=17, ml=3, types=None):
     """Records a model. `types` has the element types of constants that numpy lacks."""
     def constant(key, value):
@@ -29,11 +37,12 @@ def run(name, nodes, inputs, outputs, consts, opset=17, ml=3, types=None):
 
     feeds = {key: value for key, value in inputs.items() if value is not None}
     graph = helper.make_graph(
-        nodes, name, [info(*item) for item in feeds.items()],
+        nodes, "m", [info(*item) for item in feeds.items()],
         [helper.make_empty_tensor_value_info(key) for key in outputs],
         [constant(*item) for item in consts.items()],
     )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("ai.onnx.ml", ml)]
+    versions = {"": opset, "com.microsoft": 1, "ai.onnx.ml": ml}
+    opsets = [helper.make_opsetid(domain, versions[domain]) for domain in sorted({"", *(node.domain for node in nodes)})]
     model = helper.make_model(graph, opset_imports=opsets)
     model.ir_version = 8 if opset < 20 else 10
     options = onnxruntime.SessionOptions()
@@ -44,7 +53,7 @@ def run(name, nodes, inputs, outputs, consts, opset=17, ml=3, types=None):
         "name": name,
         "model": model.SerializeToString().hex(),
         "inputs": {key: written(value) for key, value in feeds.items()},
-        "outputs": {key: written(value) for key, value in zip(outputs, found)},
+        "outputs": {key: result(value) for key, value in zip(outputs, found)},
     })
 
 
@@ -175,33 +184,33 @@ def attention():
 
 def grouped():
     n = lambda *items: np.array(items, np.int32)
-    q, k, v = rand(1, 3, 32), rand(1, 3, 16), rand(1, 3, 16)
+    q, k, v = rand(1, 2, 32), rand(1, 2, 16), rand(1, 2, 16)
     gqa = dict(num_heads=4, kv_num_heads=2, n=3)
     total = lambda x: np.array(x, np.int32)
     tables = rand(9, 8), rand(9, 8)
-    wide, wide_past = (rand(1, 3, 64), rand(1, 3, 32), rand(1, 3, 32)), (rand(1, 2, 4, 16), rand(1, 2, 4, 16))
+    wide, wide_past = (rand(1, 2, 64), rand(1, 2, 32), rand(1, 2, 32)), (rand(1, 2, 2, 16), rand(1, 2, 2, 16))
     empty = np.zeros((1, 2, 0, 8), F)
-    past = rand(1, 2, 4, 8), rand(1, 2, 4, 8)
+    past = rand(1, 2, 3, 8), rand(1, 2, 3, 8)
     op = "GroupQueryAttention"
-    case(op, q, k, v, None, None, n(2), total(3), **gqa, title="of a prompt")
-    case(op, q, k, v, empty, empty, n(2), total(3), **gqa, title="of a prompt with an empty past")
-    case(op, rand(1, 3, 64), None, None, None, None, n(2), total(3), **gqa, title="of packed operands")
-    case(op, q, k, v, *past, n(6), total(7), **gqa, title="with earlier keys")
-    case(op, *(x[:, :1] for x in wide), *wide_past, n(4), total(5), *tables, do_rotary=1, **gqa, title="turns one position")
-    case(op, *wide, None, None, n(2), total(3), *tables, do_rotary=1, rotary_interleaved=1, **gqa, title="turns a prompt")
-    case(op, rand(1, 2, 128), None, None, *wide_past, n(5), total(6), *tables, do_rotary=1, **gqa, title="turns packed operands")
-    case(op, *wide, *wide_past, n(6), total(7), *tables, whole(1, 3, low=0, high=9), do_rotary=1, **gqa, title="turns given positions")
-    case(op, q, k, v, *past, n(6), total(7), local_window_size=2, **gqa, title="in a window")
-    case(op, rand(1, 6, 32), rand(1, 6, 16), rand(1, 6, 16), None, None, n(5), total(6), local_window_size=3, **gqa, title="of a prompt in a window")
-    case(op, q, k, v, *past, n(6), total(7), softcap=1.5, scale=0.4, **gqa, title="capped")
-    case(op, q, k, v, *past, n(6), total(7), softcap=1.5, local_window_size=3, **gqa, title="capped in a window")
-    case(op, q, k, v, *past, n(6), total(7), smooth_softmax=1, **gqa, title="smooth")
-    case(op, q, k, v, *past, n(6), total(7), None, None, None, None, rand(4), **gqa, title="with sinks")
-    case(op, q, k, v, *past, n(6), total(7), None, None, None, rand(1, 4, 3, 7), **gqa, title="with a bias")
+    case(op, q, k, v, None, None, n(1), total(2), **gqa, title="of a prompt")
+    case(op, q, k, v, empty, empty, n(1), total(2), **gqa, title="of a prompt with an empty past")
+    case(op, rand(1, 2, 64), None, None, None, None, n(1), total(2), **gqa, title="of packed operands")
+    case(op, q, k, v, *past, n(4), total(5), **gqa, title="with earlier keys")
+    case(op, *(x[:, :1] for x in wide), *wide_past, n(2), total(3), *tables, do_rotary=1, **gqa, title="turns one position")
+    case(op, *wide, None, None, n(1), total(2), *tables, do_rotary=1, rotary_interleaved=1, **gqa, title="turns a prompt")
+    case(op, rand(1, 2, 128), None, None, *wide_past, n(3), total(4), *tables, do_rotary=1, **gqa, title="turns packed operands")
+    case(op, *wide, *wide_past, n(3), total(4), *tables, whole(1, 2, low=0, high=9), do_rotary=1, **gqa, title="turns given positions")
+    case(op, q, k, v, *past, n(4), total(5), local_window_size=2, **gqa, title="in a window")
+    case(op, rand(1, 4, 32), rand(1, 4, 16), rand(1, 4, 16), None, None, n(3), total(4), local_window_size=2, **gqa, title="of a prompt in a window")
+    case(op, q, k, v, *past, n(4), total(5), softcap=1.5, scale=0.4, **gqa, title="capped")
+    case(op, q, k, v, *past, n(4), total(5), softcap=1.5, local_window_size=3, **gqa, title="capped in a window")
+    case(op, q, k, v, *past, n(4), total(5), smooth_softmax=1, **gqa, title="smooth")
+    case(op, q, k, v, *past, n(4), total(5), None, None, None, None, rand(4), **gqa, title="with sinks")
+    case(op, q, k, v, *past, n(4), total(5), None, None, None, rand(1, 4, 2, 5), **gqa, title="with a bias")
     two = rand(2, 1, 64), rand(2, 1, 32), rand(2, 1, 32)
     case(op, *two, rand(2, 2, 3, 16), rand(2, 2, 3, 16), n(3, 3), total(4), *tables, do_rotary=1, **gqa, title="of two items")
     half = [x.astype(np.float16) for x in (q, k, v, *past)]
-    case(op, *half, n(6), total(7), **gqa, title="of halves")
+    case(op, *half, n(4), total(5), **gqa, title="of halves")
 
 
 def blocks():
@@ -269,8 +278,112 @@ def quantised():
     case("QAttention", b(2, 3, 4), b(4, 24), rand(24), s(0.02), s(0.01), np.array([2, 3], np.int32), u(120), u(100), rand(2, 2, 2, 2, 4), num_heads=2, n=2, unidirectional=1, title="with earlier keys", consts=(1, 3, 4, 6, 7))
 
 
+def ml(op, *operands, **settings):
+    case(op, *operands, domain="ai.onnx.ml", **settings)
+
+
+def features():
+    x = rand(4, 3)
+    ml("Scaler", x, offset=[0.5, -0.25, 1.0], scale=[2.0, 0.5, 1.5])
+    ml("Scaler", whole(4, 3), offset=[0.5], scale=[2.0], title="of whole numbers")
+    for norm in ["MAX", "L1", "L2"]:
+        ml("Normalizer", np.concatenate([x, np.zeros((1, 3), F)]), norm=norm, title=norm)
+    gaps = x.copy()
+    gaps[1, 2] = gaps[3, 0] = np.nan
+    ml("Imputer", gaps, imputed_value_floats=[1.0, 2.0, 3.0], replaced_value_float=float("nan"), title="of gaps")
+    ml("Imputer", np.round(x), imputed_value_floats=[7.5], replaced_value_float=1.0)
+    ml("Imputer", whole(3, 2, low=0, high=3), imputed_value_int64s=[-5, -6], replaced_value_int64=1, title="of whole numbers")
+    ml("FeatureVectorizer", rand(2, 3), rand(2, 2), inputdimensions=[3, 2])
+    ml("OneHotEncoder", whole(2, 3, low=0, high=4), cats_int64s=[0, 2, 5])
+    ml("OneHotEncoder", rand(4), cats_int64s=[-1, 0, 1], title="of floats")
+    keys = np.array([3, 1, 7, 2, 3])
+    ml("LabelEncoder", keys, keys_int64s=[3, 1, 7], values_int64s=[30, 10, 70], ml=2)
+    ml("LabelEncoder", keys, keys_int64s=[3, 1, 7], values_floats=[0.5, 1.5, 2.5], default_float=-9.0, ml=2, title="to floats")
+    ml("LabelEncoder", np.array([[0.5, np.nan], [1.5, 2.5]], F), keys_floats=[1.5, float("nan"), 0.5], values_floats=[1.0, 2.0, 3.0], ml=4, title="of floats")
+    tensor = lambda items: numpy_helper.from_array(np.array(items))
+    ml("LabelEncoder", keys, keys_tensor=tensor([1, 3]), values_tensor=tensor([11, 33]), default_tensor=tensor([99]), ml=4, title="by tensors")
+
+
+def linear_models():
+    x, w = rand(5, 3), np.round(RAND.uniform(-1, 1, (4, 3)), 2)
+    ml("LinearRegressor", x, coefficients=w[0].tolist(), intercepts=[0.5])
+    ml("LinearRegressor", x, coefficients=w[:2].ravel().tolist(), targets=2, title="of two targets")
+    for transform in ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]:
+        ml("LinearClassifier", x, n=2, coefficients=w.ravel().tolist(), intercepts=[0.1, 0.2, -0.1, 0.0], classlabels_ints=[0, 1, 2, 3], post_transform=transform, multi_class=1, title=transform)
+        ml("LinearClassifier", x, n=2, coefficients=w[0].tolist(), intercepts=[0.1], classlabels_ints=[3, 5], post_transform=transform, title=f"by one score, {transform}")
+    ml("LinearClassifier", whole(4, 3), n=2, coefficients=w[:2].ravel().tolist(), intercepts=[0.1, 0.2], classlabels_ints=[4, 9], title="of whole numbers")
+    for kernel in ["LINEAR", "POLY", "RBF", "SIGMOID"]:
+        settings = dict(kernel_type=kernel, kernel_params=[0.4, 0.3, 3.0])
+        ml("SVMRegressor", x, coefficients=w[:, 0].tolist(), support_vectors=w.ravel().tolist(), n_supports=4, rho=[0.2], title=kernel, **settings)
+        ml("SVMClassifier", x, n=2, coefficients=RAND.normal(size=10).tolist(), support_vectors=RAND.normal(size=15).tolist(), vectors_per_class=[2, 2, 1], rho=[0.2, -0.1, 0.3], classlabels_ints=[1, 2, 5], title=kernel, **settings)
+    ml("SVMRegressor", x, coefficients=w[:, 0].tolist(), support_vectors=w.ravel().tolist(), n_supports=4, rho=[0.2], one_class=1, title="of one class", **settings)
+    ml("SVMRegressor", x, coefficients=w[0].tolist(), rho=[0.2], kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], title="without vectors")
+    two = dict(n=2, coefficients=RAND.normal(size=4).tolist(), support_vectors=w.ravel().tolist(), vectors_per_class=[2, 2], rho=[0.1], classlabels_ints=[0, 1], kernel_type="RBF", kernel_params=[0.4, 0.0, 0.0])
+    ml("SVMClassifier", x, title="of two classes", **two)
+
+
+def grown(n_trees, n_features, depth, modes=("BRANCH_LEQ",), missing=False):
+    """Random trees: the attributes of their nodes, and their leaves as pairs of tree and node."""
+    nodes, leaves = {key: [] for key in ["treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids"]}, []
+    missing_tracks = []
+    for tree in range(n_trees):
+        open_nodes, n = [(0, depth)], 1
+        while open_nodes:
+            at, rest = open_nodes.pop(0)
+            is_leaf = rest == 0 or (rest < depth and RAND.random() < 0.3)
+            branches = (0, 0) if is_leaf else (n, n + 1)
+            if is_leaf:
+                leaves.append((tree, at))
+            else:
+                open_nodes += [(n, rest - 1), (n + 1, rest - 1)]
+                n += 2
+            row = [tree, at, int(RAND.integers(n_features)), "LEAF" if is_leaf else str(RAND.choice(modes)), float(np.round(RAND.normal(), 2)), *branches]
+            for key, value in zip(nodes, row):
+                nodes[key].append(value)
+            missing_tracks.append(int(RAND.integers(2)))
+    found = {f"nodes_{key}": value for key, value in nodes.items()}
+    return (found | {"nodes_missing_value_tracks_true": missing_tracks} if missing else found), leaves
+
+
+def votes(kind, leaves, classes, low=-1.0):
+    """Each leaf votes for the classes that a function names."""
+    rows = [(tree, node, c, float(np.round(RAND.uniform(low, 1), 2))) for tree, node in leaves for c in classes(tree)]
+    return {f"{kind}_{key}": [row[i] for row in rows] for i, key in enumerate(["treeids", "nodeids", "ids", "weights"])}
+
+
+def trees():
+    x = rand(6, 3)
+    gaps = x.copy()
+    gaps[::2, 1] = np.nan
+    every = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+    for fold in ["SUM", "AVERAGE", "MIN", "MAX"]:
+        nodes, leaves = grown(3, 3, 3)
+        ml("TreeEnsembleRegressor", x, aggregate_function=fold, n_targets=1, title=fold, **nodes, **votes("target", leaves, lambda tree: [0]))
+        ml("TreeEnsembleRegressor", x, aggregate_function=fold, n_targets=2, base_values=[0.5, -0.5], title=f"{fold} of two", **nodes, **votes("target", leaves, lambda tree: [tree % 2]))
+    nodes, leaves = grown(2, 3, 3, every, missing=True)
+    ml("TreeEnsembleRegressor", gaps, n_targets=1, title="of all comparisons, with gaps", **nodes, **votes("target", leaves, lambda tree: [0]))
+    ml("TreeEnsembleRegressor", gaps.astype(np.float64), n_targets=1, title="of f64", **nodes, **votes("target", leaves, lambda tree: [0]))
+    nodes, leaves = grown(4, 3, 2)
+    for transform in ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]:
+        low = 0.05 if transform == "PROBIT" else -1.0
+        given = votes("class", leaves, lambda tree: [0, 1, 2] if transform != "PROBIT" else [tree % 3], low)
+        if transform == "PROBIT":
+            given["class_weights"] = [w / 4 for w in given["class_weights"]]
+        ml("TreeEnsembleClassifier", x, n=2, classlabels_int64s=[0, 1, 2], post_transform=transform, title=transform, **nodes, **given)
+    ml("TreeEnsembleClassifier", x, n=2, classlabels_int64s=[5, 3, 4], title="of one class each", **nodes, **votes("class", leaves, lambda tree: [tree % 3]))
+    ml("TreeEnsembleClassifier", x, n=2, classlabels_int64s=[5, 3, 4], base_values=[0.1, 0.2, -3.0], title="with base values", **nodes, **votes("class", leaves, lambda tree: [tree % 2]))
+    for title, low in [("positive", 0.0), ("of both signs", -1.0)]:
+        for transform in ["NONE", "LOGISTIC"]:
+            ml("TreeEnsembleClassifier", x, n=2, classlabels_int64s=[0, 1], post_transform=transform, title=f"of two classes, {title}, {transform}", **nodes, **votes("class", leaves, lambda tree: [0], low))
+        ml("TreeEnsembleClassifier", x, n=2, classlabels_int64s=[0, 1], title=f"of two classes by the second, {title}", **nodes, **votes("class", leaves, lambda tree: [1], low))
+        ml("TreeEnsembleClassifier", x, n=2, classlabels_int64s=[0, 1], title=f"of two classes with votes, {title}", **nodes, **votes("class", leaves, lambda tree: [0, 1], low))
+    ml("TreeEnsembleClassifier", x, n=2, classlabels_int64s=[0, 1], base_values=[0.3], title="of two classes, with a base value", **nodes, **votes("class", leaves, lambda tree: [0]))
+    tensor = lambda items, dtype=F: numpy_helper.from_array(np.array(items, dtype))
+    ml("TreeEnsemble", x, ml=5, n_targets=2, tree_roots=[0, 2], nodes_featureids=[0, 2, 1], nodes_modes=tensor([0, 3, 1], np.uint8), nodes_splits=tensor([0.5, -0.25, 0.1]), nodes_truenodeids=[1, 0, 1], nodes_trueleafs=[0, 1, 1], nodes_falsenodeids=[2, 3, 4], nodes_falseleafs=[1, 1, 1], leaf_targetids=[0, 1, 1, 0, 1], leaf_weights=tensor([0.5, 1.5, -0.5, 2.5, 0.25]), aggregate_function=1, post_transform=0)
+
+
 RAND = np.random.default_rng(23)
-FAMILIES = [activations, norms, products, shapes, rotations, attention, grouped, blocks, quantised]
+FAMILIES = [activations, norms, products, shapes, rotations, attention, grouped, blocks, quantised, features, linear_models, trees]
 
 if __name__ == "__main__":
     for family in FAMILIES:
