@@ -45,6 +45,7 @@ mod quantize;
 mod recurrent;
 mod regions;
 mod resize;
+mod roi;
 mod scope;
 mod scores;
 mod seen;

@@ -40,6 +40,57 @@ pub(crate) fn lstm(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> 
     network(of, node, &Kind { step: "lstm_step", gates: &[0, 2, 3, 1], has_cell: true, settings: "" })
 }
 
+/// `DynamicQuantizeLSTM`: an LSTM whose weights are bytes with scales, `[directions, n, gates * H]`.
+pub(crate) fn quantized_lstm(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let input = |at: usize| node.input(at).unwrap_or_default().to_owned();
+    let mut inputs: Vec<String> = (0..8).map(input).collect();
+    for (at, scale) in [(1, 8), (2, 10)] {
+        let weights = dequantized(of, node, [at, scale, scale + 1])?;
+        inputs[at] = format!(
+            "{}/{}",
+            node.outputs.iter().find(|name| !name.is_empty()).map_or("", |name| name),
+            inputs[at]
+        );
+        of.values.add_stored(&inputs[at], weights);
+    }
+    lstm(of, &Node { inputs, ..node.clone() })
+}
+
+/// Weights as floats, `[directions, gates * H, n]`. Scales and zero points are one number for each direction, or for each gate.
+fn dequantized(of: &Translation, node: &Node, [at, scale, zero]: [usize; 3]) -> Result<Stored, Diagnostic> {
+    let unfit =
+        || broken(format!("{} has weights of unexpected shape", node.describe()), "export the model again");
+    let stored = constant(of, node, at)?.ok_or_else(unfit)?;
+    let numbers = |at: usize| -> Result<Vec<f64>, Diagnostic> {
+        let known = constant(of, node, at)?.and_then(Known::of).ok_or_else(unfit)?;
+        known.elements.iter().map(Number::float).collect::<Option<_>>().ok_or_else(unfit)
+    };
+    let (scales, zeros) = (numbers(scale)?, numbers(zero)?);
+    let [directions, columns, rows] = stored.dims[..] else { return Err(unfit()) };
+    let is_fit = |n: usize| n == directions || Some(n) == directions.checked_mul(rows);
+    let is_byte = matches!(stored.dtype, DType::I8 | DType::U8);
+    if !is_fit(scales.len()) || !is_fit(zeros.len()) || !is_byte {
+        return Err(unfit());
+    }
+    let of_gate = |items: &[f64], direction: usize, row: usize| {
+        let place = if items.len() == directions { direction } else { direction * rows + row };
+        items.get(place).copied().unwrap_or(0.0)
+    };
+    let mut bytes = Vec::with_capacity(stored.bytes.len().saturating_mul(4));
+    for direction in 0..directions {
+        for row in 0..rows {
+            let (scale, zero) = (of_gate(&scales, direction, row), of_gate(&zeros, direction, row));
+            for column in 0..columns {
+                let byte =
+                    *stored.bytes.get((direction * columns + column) * rows + row).ok_or_else(unfit)?;
+                let number = if stored.dtype == DType::I8 { f64::from(byte as i8) } else { f64::from(byte) };
+                bytes.extend_from_slice(&(((number - zero) * scale) as f32).to_le_bytes());
+            }
+        }
+    }
+    Ok(Stored::new(DType::F32, vec![directions, rows, columns], bytes.into()))
+}
+
 /// Gates r, z, n of the engine, which ONNX orders z, r, n.
 pub(crate) fn gru(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let allowed = [

@@ -16,7 +16,7 @@ use crate::tensor::{Stored, element_from};
 use crate::translate::{Translate, Translation};
 use crate::{
     blocks, by_data, draws, fused_quantize, grid, heads, labels, linear_models, loops, optimizers, pads,
-    picks, quantize, recurrent, regions, resize, sequences, signal, trees, windows,
+    picks, quantize, recurrent, regions, resize, roi, sequences, signal, trees, windows,
 };
 
 /// The ops of this file, by name.
@@ -37,6 +37,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("com.microsoft.CausalConvWithState", windows::causal_conv),
     ("com.microsoft.DecoderMaskedMultiHeadAttention", heads::decoder),
     ("com.microsoft.DequantizeLinear", quantize::dequantize),
+    ("com.microsoft.DynamicQuantizeLSTM", recurrent::quantized_lstm),
     ("com.microsoft.DynamicQuantizeMatMul", fused_quantize::dynamic_matmul),
     ("com.microsoft.GatherBlockQuantized", blocks::gather),
     ("com.microsoft.GroupQueryAttention", group_query),
@@ -69,6 +70,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("ConvTranspose", windows::conv_transpose),
     ("DFT", signal::dft),
     ("DequantizeLinear", quantize::dequantize),
+    ("Det", roi::determinant),
     ("Dropout", draws::dropout),
     ("DynamicQuantizeLinear", quantize::dynamic),
     ("GRU", recurrent::gru),
@@ -97,6 +99,7 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Resize", resize::resize),
     ("RNN", recurrent::rnn),
     ("ReverseSequence", picks::reverse_sequence),
+    ("RoiAlign", roi::align),
     ("RotaryEmbedding", rotary),
     ("STFT", signal::stft),
     ("Scan", loops::scan),

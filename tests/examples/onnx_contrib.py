@@ -278,6 +278,17 @@ def quantised():
     case("QAttention", b(2, 3, 4), b(4, 24), rand(24), s(0.02), s(0.01), np.array([2, 3], np.int32), u(120), u(100), rand(2, 2, 2, 2, 4), num_heads=2, n=2, unidirectional=1, title="with earlier keys", consts=(1, 3, 4, 6, 7))
 
 
+def parts():
+    x, places = rand(2, 2, 6, 7), np.array([[0, 0, 5, 4], [1, -1, 9, 3.5], [2, 2, 2.5, 2.5]], F)
+    settings = dict(domain="", output_height=2, output_width=3, sampling_ratio=2)
+    for mode in ["avg", "max"]:
+        case("RoiAlign", x, places, np.array([0, 1, 1]), mode=mode, title=mode, **settings)
+    case("RoiAlign", x, places, np.array([1, 0, 0]), spatial_scale=0.5, version=12, title="from the corners", **settings)
+    case("RoiAlign", x, places, np.array([1, 0, 0]), coordinate_transformation_mode="output_half_pixel", title="of settled corners", **settings)
+    for n in [1, 2, 3]:
+        case("Det", rand(2, n, n), domain="", title=f"of {n} rows")
+
+
 def ml(op, *operands, **settings):
     case(op, *operands, domain="ai.onnx.ml", **settings)
 
@@ -383,7 +394,7 @@ def trees():
 
 
 RAND = np.random.default_rng(23)
-FAMILIES = [activations, norms, products, shapes, rotations, attention, grouped, blocks, quantised, features, linear_models, trees]
+FAMILIES = [activations, norms, products, shapes, rotations, attention, grouped, blocks, quantised, parts, features, linear_models, trees]
 
 if __name__ == "__main__":
     for family in FAMILIES:
