@@ -88,12 +88,12 @@ def microsoft(name, nodes, inputs, consts):
 
 def branches():
     plain = helper.make_graph([node("Identity", ["x"], ["o"])], "plain", [], [info("o", FLOAT, None)])
-    other = helper.make_graph([node("Det", ["x"], ["d"]), node("Mul", ["x", "d"], ["o"])], "other", [], [info("o", FLOAT, None)])
+    other = helper.make_graph([node("SampleOp", ["x"], ["d"], domain="com.microsoft"), node("Mul", ["x", "d"], ["o"])], "other", [], [info("o", FLOAT, None)])
     condition = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Equal", ["n", "two"], ["c"])]
     for is_taken in [True, False]:
         then, otherwise = (plain, other) if is_taken else (other, plain)
-        run(f"If of an untaken branch without a translation, {is_taken}", [*condition, node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise)],
-            {"x": rand(2, 2)}, ["y"], 17, {"zero": np.array(0), "two": np.array(2 if is_taken else 3)})
+        microsoft(f"If of an untaken branch without a translation, {is_taken}", [*condition, node("If", ["c"], ["y"], then_branch=then, else_branch=otherwise)],
+            {"x": rand(2, 2)}, {"zero": np.array(0), "two": np.array(2 if is_taken else 3)})
 
 
 def extents():
