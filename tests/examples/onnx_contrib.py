@@ -265,6 +265,11 @@ def quantised():
     case("QLinearConcat", s(0.03), u(100), b(2, 3), *q, b(2, 2), s(0.05), u(90), axis=1, consts=(0, 1, 3, 4, 6, 7))
     case("QLinearConcat", s(0.03), c(10), i(1, 3), s(0.02), c(-3), i(2, 3), s(0.05), c(9), axis=0, title="of i8", consts=(0, 1, 3, 4, 6, 7))
     case("QLinearConv", b(1, 4, 4, 2), *q, i(3, 2, 3, 3), s(0.01), c(0), s(0.1), u(128), whole(3, dtype=np.int32), channels_last=1, pads=[1, 1, 1, 1])
+    ids, kinds = whole(2, 3, low=0, high=5, dtype=np.int32), whole(2, 3, low=0, high=2, dtype=np.int32)
+    scales, zeros = [s(x) for x in (0.02, 0.03, 0.01, 0.005, 0.02)], [u(x) for x in (120, 130, 100, 20, 128)]
+    mask = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+    case("QEmbedLayerNormalization", ids, kinds, b(5, 4), b(6, 4), b(2, 4), b(4), b(4), mask, *scales, *zeros, n=2)
+    case("QEmbedLayerNormalization", ids, None, b(5, 4), b(6, 4), None, b(4), b(4), None, *scales[:2], None, *scales[3:], *zeros[:2], None, *zeros[3:], n=2, title="without segments")
     case("MatMulIntegerToFloat", b(2, 3), i(3, 4), s(0.02), s(0.03), u(120), c(4))
     case("MatMulIntegerToFloat", b(2, 2, 3), b(3, 4), s(0.02), positive(4), u(120), b(4), rand(4), title="by columns")
     case("MatMulIntegerToFloat", i(2, 3), i(3, 4), s(0.02), s(0.03), title="without zeros")
@@ -374,7 +379,7 @@ def trees():
     nodes, leaves = grown(2, 3, 3, every, missing=True)
     ml("TreeEnsembleRegressor", gaps, n_targets=1, title="of all comparisons, with gaps", **nodes, **votes("target", leaves, lambda tree: [0]))
     ml("TreeEnsembleRegressor", gaps.astype(np.float64), n_targets=1, title="of f64", **nodes, **votes("target", leaves, lambda tree: [0]))
-    nodes, leaves = grown(4, 3, 2)
+    nodes, leaves = grown(3, 3, 2)
     for transform in ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]:
         low = 0.05 if transform == "PROBIT" else -1.0
         given = votes("class", leaves, lambda tree: [0, 1, 2] if transform != "PROBIT" else [tree % 3], low)
