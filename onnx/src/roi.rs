@@ -85,7 +85,7 @@ pub(crate) fn align(of: &mut Translation, node: &Node) -> Result<(), Diagnostic>
 /// The extents of the shares of all samples.
 fn samples(rows: &Number, cells: &[i64; 2], rule: &Rule) -> String {
     let extents = ints(&[cells[0] * rule.samples, cells[1] * rule.samples, 1]);
-    list(&[&[rows.clone()], &extents[..]].concat())
+    list(&[std::slice::from_ref(rows), &extents[..]].concat())
 }
 
 /// The elements before and behind each sample along an axis, and their shares. Samples beyond the image have none.
