@@ -34,14 +34,14 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("ai.onnx.preview.training.Adam", optimizers::adam),
     ("ai.onnx.preview.training.Momentum", optimizers::momentum),
     ("com.microsoft.Attention", heads::packed),
-    ("com.microsoft.CausalConvWithState", windows::causal_conv),
+    ("com.microsoft.CausalConvWithState", causal_conv),
     ("com.microsoft.DecoderMaskedMultiHeadAttention", heads::decoder),
     ("com.microsoft.DequantizeLinear", quantize::dequantize),
     ("com.microsoft.DynamicQuantizeLSTM", recurrent::quantized_lstm),
     ("com.microsoft.DynamicQuantizeMatMul", fused_quantize::dynamic_matmul),
     ("com.microsoft.GatherBlockQuantized", blocks::gather),
     ("com.microsoft.GroupQueryAttention", group_query),
-    ("com.microsoft.LinearAttention", linear_attention),
+    ("com.microsoft.LinearAttention", plain_linear_attention),
     ("com.microsoft.MatMulBnb4", blocks::matmul_bnb4),
     ("com.microsoft.MatMulIntegerToFloat", fused_quantize::matmul_to_float),
     ("com.microsoft.MatMulNBits", blocks::matmul_n_bits),
@@ -121,6 +121,21 @@ pub(crate) const OPS: &[(&str, Translate)] = &[
     ("Unique", by_data::unique),
     ("Upsample", resize::upsample),
 ];
+
+/// `CausalConvWithState` of onnxruntime, as far as ONNX has it.
+fn causal_conv(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    let further = ["state_update_capacity", "state_window", "state_length", "channels_last"];
+    heads::expect_default(node, &further.map(|name| (name, 0)))?;
+    heads::expect_default(node, &[("dilation", 1), ("ndim", 1), ("state_channels_last", -1)])?;
+    heads::expect_default(node, &[("input_channel_offset", 0), ("input_channels", 0)])?;
+    windows::causal_conv(of, node)
+}
+
+/// `LinearAttention` of onnxruntime, as far as ONNX has it.
+fn plain_linear_attention(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
+    heads::expect_default(node, &[("state_window", 0)])?;
+    linear_attention(of, node)
+}
 
 fn constant(of: &mut Translation, node: &Node) -> Result<(), Diagnostic> {
     let list = |items: &[f64]| items.iter().map(|&x| Number::Float(x)).collect::<Vec<_>>();

@@ -294,6 +294,13 @@ def parts():
         case("Det", rand(2, n, n), domain="", title=f"of {n} rows")
 
 
+def states():
+    x, w, b = rand(2, 3, 6), rand(3, 1, 4), rand(3)
+    case("CausalConvWithState", x, w, b, rand(2, 3, 3), n=2, activation="silu")
+    q, k, v, past = rand(1, 3, 8), rand(1, 3, 8), rand(1, 3, 8), rand(1, 2, 4, 4)
+    case("LinearAttention", q, k, v, past, -positive(1, 3, 2), positive(1, 3, 2) / 4, n=2, q_num_heads=2, kv_num_heads=2)
+
+
 def ml(op, *operands, **settings):
     case(op, *operands, domain="ai.onnx.ml", **settings)
 
@@ -399,7 +406,7 @@ def trees():
 
 
 RAND = np.random.default_rng(23)
-FAMILIES = [activations, norms, products, shapes, rotations, attention, grouped, blocks, quantised, parts, features, linear_models, trees]
+FAMILIES = [activations, norms, products, shapes, rotations, attention, grouped, blocks, quantised, parts, states, features, linear_models, trees]
 
 if __name__ == "__main__":
     for family in FAMILIES:
