@@ -424,3 +424,14 @@ fn heads_start_by_squared_distances() {
         }
     }
 }
+
+#[test]
+fn an_empty_cluster_is_an_error_with_its_number() {
+    let nodes = r#""x": "full(shape=[9, 3], value=1.0)",
+        "fit": "kmeans(x, k=3, init=start_random, empty=\"error\")","#;
+    for device in devices() {
+        let error = run(&pipeline(1, "", nodes, r#""fit""#), device).err().unwrap();
+        let message = "each_cluster_has_rows`: the condition at position 1 does not hold";
+        assert!(error.contains(message), "{error}");
+    }
+}

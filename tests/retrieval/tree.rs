@@ -13,6 +13,7 @@ use engine::runtime::device::Device;
 use indexmap::IndexMap;
 use std::sync::Arc;
 
+mod corners;
 mod scales;
 
 /// Whole outputs of the only graph of a pipeline.

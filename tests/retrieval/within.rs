@@ -360,3 +360,41 @@ fn a_negative_distance_is_an_error_with_its_query() {
         }
     }
 }
+
+/// The first list that is too short states a capacity that has room for both.
+#[test]
+fn the_stated_capacity_has_enough_room() {
+    let cases =
+        [([20, 1000, 8], "l2", "6.0"), ([60, 3000, 4], "cosine", "0.4"), ([60, 3000, 4], "ip", "2.0")];
+    for (sizes, metric, radius) in cases {
+        for cap in [1, 50, 700, 3000] {
+            let case = Case { cap, radius: radius.into(), ..scattered(sizes, metric, "") };
+            for (device, fuse) in devices() {
+                let options = Options { fuse, ..Options::default() };
+                let run = |case: &Case| {
+                    let mut session = offline::session(&case.text(), device.clone(), options.clone());
+                    session.run_stages(None, &mut |_| {}).map(|_| ()).map_err(|error| error.to_string())
+                };
+                let Err(error) = run(&case) else { continue };
+                let stated = error.split("room for ").nth(1).unwrap().split(' ').next().unwrap();
+                let stated: usize = stated.replace(',', "").parse().unwrap();
+                assert!(stated > cap && stated <= sizes[0] * (sizes[1] + 63), "{error}");
+                assert_eq!(run(&Case { cap: stated, ..case.clone() }), Ok(()), "{metric}, {cap}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_infinite_product_is_not_within_an_infinite_radius() {
+    // A few pairs of a query and a block are all compared; more have bounds.
+    for sizes in [[3, 50, 3], [20, 600, 3]] {
+        let formulas = ["1e30 * a", "1e30 * b"];
+        for radius in ["1.0 / (0.0 * k)", "(0.0 * k) / (0.0 * k)"] {
+            let case = Case { formulas, radius: radius.into(), ..scattered(sizes, "ip", "") };
+            for device in devices() {
+                assert_eq!(case.run(device).lims, vec![0.0; sizes[0] + 1], "{radius}");
+            }
+        }
+    }
+}

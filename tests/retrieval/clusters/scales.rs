@@ -138,3 +138,19 @@ fn gradients_of_unit_rows_do_not_depend_on_lengths() {
         assert!(far.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-5), "{factor}: {far:?}, {plain:?}");
     }
 }
+
+/// Rows far from the origin, such as coordinates of places in metres: products of rows would lose the distances.
+#[test]
+fn rows_far_from_the_origin_are_grouped_by_their_distances() {
+    let near = r#"
+        "v": "uniform(shape=[30, 2]) * 40000.0",
+        "near": "index_select(v, cast(uniform(shape=[3000]) * 30.0, dtype=i32), axis=0) + 200.0 * normal(shape=[3000, 2])","#;
+    let fit = |rows: &str| {
+        let of =
+            run(&grouped(1, &format!("{near} {rows}"), "kmeans(x, k=30)"), (present::cpu(2), true)).unwrap();
+        assert_eq!(of("is_done"), vec![1.0], "{rows}");
+        of("cost")[0]
+    };
+    let (near, far) = (fit(r#""x": "near * 1.0","#), fit(r#""x": "near + 5400000.0","#));
+    assert!(far < 1.5 * near && near < 1.5 * far, "{far} and {near}");
+}

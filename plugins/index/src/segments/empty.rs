@@ -10,11 +10,13 @@ pub fn filled(b: &mut Builder, of: &Means, means: Value, others: Value) -> Value
     b.map(&[has_mean, means, others], |v| E::select(v[0], v[1], v[2]))
 }
 
-/// The means of labels that all must have one.
+/// The means of labels that all must have one. The name of the assertion says what it requires.
 pub fn refused(b: &mut Builder, of: &Means, means: Value) -> Value {
     let has_mean = b.cast(of.is_full, DType::I32);
-    let ty = b.ty(has_mean).clone();
-    let has_mean = b.push(NodeOp::Check(Requirement::Divisor), vec![has_mean], ty);
+    let (scope, span) = (b.scope(), b.span());
+    b.set_scope(&format!("{scope}.each_cluster_has_rows"), span);
+    let has_mean = b.check(has_mean, Requirement::Condition);
+    b.set_scope(&scope, span);
     let has_mean = b.unreduce(has_mean, &[of.axis(b) + 1], means);
     b.map(&[has_mean, means], |v| E::select(v[0].ne(0i64), v[1], 0.0))
 }

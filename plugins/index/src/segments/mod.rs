@@ -66,7 +66,7 @@ pub fn segment_sum() -> OpForm {
 ///   of equally far rows comes first. Rows without weight come last.
 /// - `split`: the i-th such label shares the mean m of the i-th heaviest label; the lower of equals comes first. They get
 ///   `m·(1 ± 2⁻¹⁰)`, with signs that alternate by column (as in faiss). Without a further label to share, it keeps its row of c.
-/// - `error`: a division by zero.
+/// - `error`: the step ends in an error (E0614) at `each_cluster_has_rows`, with the number of the label as its position.
 ///
 /// A label outside of `0..K` is an index error. So is a row that is not finite, with index -1. The gradient takes the
 /// choice of rows and labels as given.

@@ -17,11 +17,11 @@ use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue};
 /// rows (for `ip`, inf), and so has NaN; any other negative radius is an error (E0613), but not for `ip`. A row with a NaN is
 /// never within. Rows that a filter hides are left out.
 ///
-/// More than `cap` rows in all are an error that states how many (E0612).
+/// More than `cap` rows in all are an error that states a capacity with enough room (E0612).
 ///
 /// 1. As in `nearest_rows`, a product bounds the least value of each block of rows from below, and is not stored.
 /// 2. Blocks whose bound is at most the radius are listed: at most `cap`, a quarter more, and 1024. If there are more, the
-///    error states a capacity that has room for them.
+///    error states the number of their rows, which is a capacity that has room for all results.
 /// 3. Their rows are compared by differences in `f32`, and those within are listed.
 pub fn within() -> OpForm {
     OpForm::new("within", "Finds all rows within a radius of each query, exactly.")
@@ -256,7 +256,10 @@ impl Range {
         let rows = pairs.rows(b);
         let limit = b.gather(self.limit, pairs.query, 0, 0);
         let [limit, is_there] = [limit, pairs.is_there].map(|x| b.unreduce(x, &[1], rows));
-        let mut flags = b.map(&[values, limit, is_there, rows], |v| v[0].le(v[1]) & v[2] & v[3].lt(n as f64));
+        let mut flags = b.map(&[values, limit, is_there, rows], |v| {
+            // An infinite inner product is not within an infinite radius.
+            v[0].le(v[1]) & v[1].gt(f64::NEG_INFINITY) & v[2] & v[3].lt(n as f64)
+        });
         if let Some(filter) = self.filter {
             let inside = b.map(&[rows], |v| v[0].min((n - 1) as f64));
             let allowed = filter.at_pairs(b, pairs.query, inside);
@@ -264,7 +267,18 @@ impl Range {
         }
         let width = pairs.width as f64;
         let bounds = b.map(&[pairs.lims], |v| v[0] * width);
-        Compacted::new(b, flags, bounds, cap)
+        let m = b.extents(self.queries)[0];
+        if pairs.width <= NARROWEST || m * n.div_ceil(NARROWEST) <= room_for_pairs(cap) {
+            return Compacted::new(b, flags, bounds, cap);
+        }
+        // A larger capacity may make blocks narrower, and pairs more.
+        Compacted::counting(b, flags, bounds, cap, |b, count| {
+            let needed = b.map(&[count, pairs.count], |v| {
+                let for_both = v[0].max(capacity_for(v[1], pairs.width));
+                E::select(v[0].gt(cap as f64), for_both, v[0])
+            });
+            b.check(needed, Requirement::Capacity { room: cap })
+        })
     }
 }
 
@@ -278,6 +292,8 @@ struct Pairs {
     block: Value,
     /// Whether there is a pair.
     is_there: Value,
+    /// How many there are.
+    count: Value,
     /// The most pairs.
     room: usize,
     /// Rows of a block.
@@ -295,9 +311,10 @@ impl Pairs {
             if room == m * n_blocks {
                 return count;
             }
+            let n_rows = (m * n_blocks).saturating_mul(width).min(LARGEST - 1).max(cap + 1) as f64;
             let needed = b.map(&[count], |v| {
-                let needed = capacity_for(v[0]).max((cap + 1) as f64);
-                E::select(v[0].gt(room as f64), needed, 0.0)
+                let rows = v[0].min(LARGEST.div_ceil(width) as f64) * width as f64;
+                E::select(v[0].gt(room as f64), rows.min(n_rows).max((cap + 1) as f64), 0.0)
             });
             let checked = b.check(needed, Requirement::Capacity { room: cap });
             // A GPU runs on with 0 in place of a number that fails, so `needed` decides. `checked` only orders the check first.
@@ -308,7 +325,8 @@ impl Pairs {
         });
         let query = b.map(&[found.positions], |v| v[0] / n_blocks as f64);
         let block = b.map(&[found.positions], |v| v[0] % n_blocks as f64);
-        Pairs { lims: found.lims, query, block, is_there: found.is_there, room, width }
+        let Compacted { lims, is_there, count, .. } = found;
+        Pairs { lims, query, block, is_there, count, room, width }
     }
 
     /// The rows of all blocks, `[pairs, width]`. Those of the last block may lie behind the last row.
@@ -333,7 +351,8 @@ fn room_for_pairs(cap: usize) -> usize {
     cap + cap / 4 + 1024
 }
 
-/// A capacity with room for this many pairs.
-fn capacity_for(pairs: E) -> E {
-    (pairs - 1024.0) / 5.0 * 4.0 + 4.0
+/// A capacity with room for so many pairs of `width` rows, as blocks of any width.
+fn capacity_for(pairs: E, width: usize) -> E {
+    let pairs = pairs.min(room_for_pairs(LARGEST) as f64) * width.div_ceil(NARROWEST) as f64;
+    ((pairs - 1024.0) / 5.0 * 4.0 + 4.0).min((LARGEST - 1) as f64)
 }
