@@ -292,3 +292,25 @@ fn the_copy_of_weights_does_not_grow_with_the_items() {
         assert_eq!([2, 16].map(|n| copies(n, device)), [vec![4 * 12 * 8 * 9], vec![4 * 12 * 8 * 9]]);
     }
 }
+
+/// A GPU without a library of convolutions copies no windows of a depthwise convolution, or of the gradient of its image.
+#[test]
+fn a_few_rows_of_windows_are_read_where_they_lie() {
+    let text = r#"(
+  name: "depthwise",
+  params: {"x": "f32[4, 16, 28, 28]", "w": "f32[16, 1, 3, 3]"},
+  nodes: {"y": "conv(x, w, padding=1, groups=16)", "loss": "sum(y * y)"},
+  stages: {"g": Run(outputs: ["loss", "d.x"], loss: "loss")},
+)"#;
+    let (pipeline, registry) = parse("depthwise.ron", text.to_string());
+    let run: &RunStage = pipeline.stages.iter().find_map(Stage::get).unwrap();
+    let graph = stage::running(&pipeline, run, &registry).unwrap();
+    let device = DeviceModel::H200;
+    let compiled = compile(&graph, &registry, &Options { device, ..Options::default() });
+    assert!(matmuls(&compiled).all(|body| body.uneven[1].is_some()));
+    let padded = 4 * 16 * 30 * 30;
+    let written = compiled.plan.kernels.iter().flat_map(|kernel| kernel.uses(Use::Write));
+    assert!(written.map(|operand| operand.ty.numel()).max() <= Some(padded));
+    let programs = compiled.plan.programs(&device, &Recorded::default()).unwrap();
+    expect_file!["../golden/programs_depthwise.txt"].assert_eq(&programs.describe(&compiled.plan, &device));
+}

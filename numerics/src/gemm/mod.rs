@@ -22,6 +22,7 @@ mod kernel;
 mod matrix;
 mod pack;
 mod row_products;
+mod runs;
 mod scratch;
 mod thin;
 mod tiles;

@@ -1,7 +1,7 @@
 //! Matrices whose rows and columns are not evenly spaced, such as the windows of an image: implicit GEMM.
 
-use super::few_windows::{Along, Run, runs_of};
 use super::matrix::Matrix;
+use super::runs::{Along, Run, runs_of};
 use super::tiles::{STRIP, WIDEST};
 use crate::simd::prefetch::read_ahead;
 use engine_core::fusion::{Axis, UnevenAxes};
