@@ -9,10 +9,7 @@ use crate::known::Number;
 use crate::node::{Attribute, Node};
 use crate::scope::{Scope, Setting};
 use crate::table::Row;
-use crate::translate::Translation;
-
-/// The opset of the nodes that a row becomes.
-const OPSET: i64 = 24;
+use crate::values::Values;
 
 /// A node of the standard domain, beside another one.
 pub(crate) fn node_of(
@@ -32,30 +29,18 @@ pub(crate) fn node_of(
     }
 }
 
-/// Translates the nodes that stand for a node.
+/// The nodes that a row calls for a node.
 ///
 /// # Errors
-/// If one of them has no translation.
-pub(crate) fn translate(of: &mut Translation, nodes: &[Node]) -> Result<(), Diagnostic> {
-    let outer = std::mem::replace(&mut of.opset, OPSET);
-    let found = of.count(nodes.len()).and_then(|()| of.translate(nodes));
-    of.opset = outer;
-    found
-}
-
-/// Translates a node by the nodes that its row calls.
-///
-/// # Errors
-/// If a setting is not known, or one of the nodes has no translation.
-pub(crate) fn compose(of: &mut Translation, node: &Node, row: &Row) -> Result<(), Diagnostic> {
-    let scope = Scope { node, row, values: &of.values };
+/// If a setting is not known, or a result is no call.
+pub(crate) fn compose(values: &Values, node: &Node, row: &Row) -> Result<Vec<Node>, Diagnostic> {
+    let scope = Scope { node, row, values };
     let mut composer = Composer { scope, nodes: vec![], first: None };
     for (output, result) in node.outputs.iter().zip(&row.results).filter(|(output, _)| !output.is_empty()) {
         composer.result(result, output)?;
         composer.first.get_or_insert(output.clone());
     }
-    let nodes = composer.nodes;
-    translate(of, &nodes)
+    Ok(composer.nodes)
 }
 
 /// Calls on their way to nodes.

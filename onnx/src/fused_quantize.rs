@@ -3,7 +3,7 @@
 use engine_core::diag::Diagnostic;
 use engine_core::ir::DType;
 
-use crate::compose::{node_of, translate};
+use crate::compose::node_of;
 use crate::heads::{of_product, unfit};
 use crate::known::Number;
 use crate::node::{Attribute, Node};
@@ -51,7 +51,7 @@ pub(crate) fn dynamic_matmul(of: &mut Translation, node: &Node) -> Result<(), Di
     let [bytes, scale, zero] = bytes;
     let inputs = vec![bytes, input(1), scale, input(2), zero, input(3), input(4)];
     let second = node_of(node, "MatMulIntegerToFloat", inputs, node.outputs.clone(), []);
-    translate(of, &[first, Node { domain: node.domain.clone(), ..second }])
+    of.translate_composed(&[first, Node { domain: node.domain.clone(), ..second }])
 }
 
 /// `QAttention(x, weights, bias, scale, scale, mask, zero, zero, past)`
@@ -112,5 +112,5 @@ pub(crate) fn concat(of: &mut Translation, node: &Node) -> Result<(), Diagnostic
     let number = if element == Some(DType::I8) { 3 } else { 2 };
     let attributes = [("output_dtype", Attribute::Int(number))];
     nodes.push(node_of(node, "QuantizeLinear", inputs, node.outputs.clone(), attributes));
-    translate(of, &nodes)
+    of.translate_composed(&nodes)
 }

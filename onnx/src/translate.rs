@@ -26,6 +26,8 @@ use crate::values::{Item, Values};
 
 /// The most calls of functions within each other.
 const MOST_CALLS: usize = 32;
+/// The opset of nodes that stand for a node.
+const COMPOSED_OPSET: i64 = 24;
 /// The most nodes of a model, those of branches included.
 const MOST_NODES: usize = 1 << 20;
 
@@ -170,6 +172,17 @@ impl<'m, 'r> Translation<'m, 'r> {
         }
     }
 
+    /// Translates the nodes that stand for a node.
+    ///
+    /// # Errors
+    /// If one of them has no translation.
+    pub(crate) fn translate_composed(&mut self, nodes: &[Node]) -> Result<(), Diagnostic> {
+        let outer = std::mem::replace(&mut self.opset, COMPOSED_OPSET);
+        let found = self.count(nodes.len()).and_then(|()| self.translate(nodes));
+        self.opset = outer;
+        found
+    }
+
     /// Translates nodes of the present graph.
     ///
     /// # Errors
@@ -290,7 +303,8 @@ impl<'m, 'r> Translation<'m, 'r> {
                 found
             }
             (None, Some(row)) if row.is_composed => {
-                self.expect_fit(node, row).and_then(|()| compose(self, node, row))
+                let nodes = self.expect_fit(node, row).and_then(|()| compose(&self.values, node, row));
+                nodes.and_then(|nodes| self.translate_composed(&nodes))
             }
             (None, Some(row)) => self.row(node, row),
             (None, None) => self.expect_known_ops(std::slice::from_ref(node)),

@@ -35,7 +35,7 @@ impl Opened {
     }
 
     /// The failure to load all parameters from a file.
-    pub(in crate::cli) fn load_failure(&self, error: SessionError) -> Failure {
+    pub(crate) fn load_failure(&self, error: SessionError) -> Failure {
         match (self.help_for_part(&error), error.diagnostic(&self.pipeline)) {
             (Some(help), Some(mut diagnostic)) => {
                 diagnostic.help = Some(help);
@@ -72,7 +72,7 @@ impl Opened {
     }
 
     /// The help for rows of these extents, which do not fit an input, if `dims` of the pipeline set what does not fit.
-    pub(in crate::cli) fn help_for_row(&self, input: &str, ty: &Type, found: &[usize]) -> Option<String> {
+    pub(crate) fn help_for_row(&self, input: &str, ty: &Type, found: &[usize]) -> Option<String> {
         let (file, overrides) = &self.graph;
         let names = front::fixed_extents(&self.sources, *file, overrides).swap_remove(input)?;
         if [names.len(), found.len()] != [ty.rank(); 2] {
