@@ -1,5 +1,5 @@
-//! Programs of matmuls whose matrices are windows of an image: a library of convolutions, which takes the image, or a matmul of
-//! copies of the windows.
+//! Programs of matmuls whose matrices are windows of an image: a kernel that reads a few rows of windows where they lie, a
+//! library of convolutions, which takes the image, or a matmul of copies of the windows.
 
 use super::choice::{Refusal, Tuner};
 use super::kernels::kernels;
