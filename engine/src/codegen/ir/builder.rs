@@ -21,6 +21,22 @@ pub struct Code<'s> {
     pub device: DeviceModel,
     /// Points whose rows are known, shared by all scopes.
     known: Rc<RefCell<Vec<KnownPoint>>>,
+    /// Points that are sums of known terms, shared by all scopes.
+    known_terms: Rc<RefCell<Vec<KnownTerms>>>,
+}
+
+/// A point, and the terms that it is the sum of.
+type KnownTerms = (Variable, Vec<Term>);
+
+/// A value below `extent`, times a stride.
+#[derive(Clone, Copy, Debug)]
+pub struct Term {
+    /// The value.
+    pub value: Variable,
+    /// Its bound.
+    pub extent: usize,
+    /// The factor.
+    pub stride: i64,
 }
 
 /// A point with its row and its position there, which saves a division.
@@ -34,7 +50,7 @@ struct KnownPoint {
 impl<'s> Code<'s> {
     /// Appends to the outermost scope.
     pub fn new(scope: &'s mut Scope, index: ElemType, device: DeviceModel) -> Code<'s> {
-        Code { scope, index, device, known: Rc::default() }
+        Code { scope, index, device, known: Rc::default(), known_terms: Rc::default() }
     }
 }
 
@@ -291,6 +307,17 @@ impl Code<'_> {
         self.known.borrow_mut().push(KnownPoint { point, length, row, position });
     }
 
+    /// Records a point as the sum of terms, which saves divisions.
+    pub(crate) fn note_terms(&mut self, point: Variable, terms: Vec<Term>) {
+        self.known_terms.borrow_mut().push((point, terms));
+    }
+
+    /// The terms that are known of a point.
+    pub(crate) fn terms_of(&self, point: Variable) -> Option<Vec<Term>> {
+        let known = self.known_terms.borrow();
+        known.iter().find(|(known, _)| *known == point).map(|(_, terms)| terms.clone())
+    }
+
     fn place_in_row(&self, x: Variable, by: usize) -> Option<(Variable, Variable)> {
         let known = self.known.borrow();
         let place = known.iter().find(|known| known.point == x && known.length == by)?;
@@ -301,7 +328,8 @@ impl Code<'_> {
 
     /// Appends to a scope inside this one.
     pub(super) fn inner<'b>(&self, scope: &'b mut Scope) -> Code<'b> {
-        Code { scope, index: self.index, device: self.device, known: Rc::clone(&self.known) }
+        let (known, known_terms) = (Rc::clone(&self.known), Rc::clone(&self.known_terms));
+        Code { scope, index: self.index, device: self.device, known, known_terms }
     }
 
     /// Appends an instruction with a scalar result.

@@ -3,9 +3,10 @@
 //! Strides and inner extents are part of the text. The outermost extent of a level is not, as no point of the
 //! domain reaches it. Batches of any size thus share a text.
 
-use crate::codegen::ir::builder::{BOOL, Code};
+use crate::codegen::ir::builder::{BOOL, Code, Term};
+use crate::codegen::ops::coordinates::Number;
 use crate::codegen::ops::scalar::literal;
-use crate::fusion::{Access, Guard, Level};
+use crate::fusion::{Access, Axis, Guard, Level};
 use crate::ir::{DType, Literal};
 use cubecl_core::ir::{Comparison, Variable};
 
@@ -19,33 +20,37 @@ pub struct Element {
 
 /// The element that `access` maps `point` to.
 pub fn element(code: &mut Code, access: &Access, point: Variable) -> Element {
-    let mut element = Element { index: point, guards: vec![] };
+    let mut guards = vec![];
+    let mut number = Number::of(code, point);
     for level in &access.normalized().levels {
-        element = through(code, level, element);
+        number = through(code, level, &number, &mut guards);
     }
-    element
+    Element { index: number.sum(code), guards }
 }
 
-fn through(code: &mut Code, level: &Level, from: Element) -> Element {
-    let Element { index: mut rest, mut guards } = from;
-    let mut address = code.at(level.offset);
+/// The number that a level yields for a number. Its guards are added.
+fn through(code: &mut Code, level: &Level, from: &Number, guards: &mut Vec<(Variable, Literal)>) -> Number {
     let is_used = |i: usize| level.axes[i].stride != 0 || level.guards.iter().any(|guard| guard.axis == i);
-    for (i, axis) in level.axes.iter().enumerate().rev() {
-        let coordinate = match (is_used(i), i) {
-            (false, _) => code.at(0),
-            (true, 0) => rest,
-            (true, _) => code.modulo(rest, axis.extent),
+    let used: Vec<bool> = (0..level.axes.len()).map(is_used).collect();
+    let mut terms = vec![];
+    let coordinates = from.coordinates(code, &level.axes, &used);
+    let mut rest = if coordinates.is_none() { from.sum(code) } else { code.at(0) };
+    for (i, &Axis { extent, stride }) in level.axes.iter().enumerate().rev() {
+        let value = match (&coordinates, used[i], i) {
+            (Some(coordinates), ..) => coordinates[i],
+            (None, false, _) => code.at(0),
+            (None, true, 0) => rest,
+            (None, true, _) => code.modulo(rest, extent),
         };
-        if (0..i).any(is_used) {
-            rest = code.divided(rest, axis.extent);
+        if used[..i].contains(&true) {
+            rest = code.divided(rest, extent);
         }
         for guard in level.guards.iter().filter(|guard| guard.axis == i) {
-            guards.push((inside(code, guard, axis.extent, coordinate), guard.fill));
+            guards.push((inside(code, guard, extent, value), guard.fill));
         }
-        let step = code.scaled(coordinate, axis.stride);
-        address = code.add_at(address, step);
+        terms.push(Term { value, extent, stride });
     }
-    Element { index: address, guards }
+    Number { offset: level.offset, terms, whole: None }
 }
 
 fn inside(code: &mut Code, guard: &Guard, extent: usize, coordinate: Variable) -> Variable {

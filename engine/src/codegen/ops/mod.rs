@@ -5,6 +5,7 @@ pub mod assertion;
 pub mod body;
 pub mod body_group;
 pub mod buffers;
+pub mod coordinates;
 pub mod fast_math;
 pub mod functions;
 pub mod integers;

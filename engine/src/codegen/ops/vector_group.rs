@@ -5,7 +5,7 @@
 //!
 //! A group starts at a multiple of its width, so the step of an access along it is known at compile time.
 
-use crate::codegen::ir::builder::Code;
+use crate::codegen::ir::builder::{Code, Term};
 use crate::fusion::{Access, Class, FusedBody, FusedInst, FusedOp, Guard, Level, Reg};
 use cubecl_core::ir::Variable;
 
@@ -102,6 +102,16 @@ pub fn is_vector(inst: &FusedInst, width: usize, same: &[bool]) -> bool {
     }
 }
 
+/// Whether any access along the body's points is uneven from point to point of a group.
+pub fn is_uneven(body: &FusedBody, width: usize) -> bool {
+    body.insts.iter().filter(|inst| inst.class == Class::Element).any(|inst| match &inst.op {
+        FusedOp::Load { access, .. } | FusedOp::Store { access, .. } | FusedOp::Coord(access) => {
+            step(access, width) == Step::Other
+        }
+        _ => false,
+    })
+}
+
 /// Whether all accesses to an operand are such vectors, except loads once per row.
 pub fn is_all_vectors(body: &FusedBody, operand: usize, width: usize) -> bool {
     let same = same(body, width);
@@ -130,6 +140,17 @@ impl Group {
             code.add_at(first, offset)
         };
         Group { points: (0..width).map(point).collect() }
+    }
+
+    /// Notes that the first point is a number times the width, so that divisions of a point are shared by all. The number
+    /// is below `n_points` over the width.
+    pub fn note_number(&self, code: &mut Code, number: Variable, n_points: usize) {
+        let width = self.width();
+        for (k, &point) in self.points.iter().enumerate() {
+            let group = Term { value: number, extent: n_points.div_ceil(width), stride: width as i64 };
+            let place = Term { value: code.at(k as i64), extent: width, stride: 1 };
+            code.note_terms(point, vec![group, place]);
+        }
     }
 
     /// The first point.

@@ -63,7 +63,13 @@ impl Schedule for Map {
         code.when(is_point, |code| {
             result = match width {
                 1 => at_point(code, &body, first, vec![None; body.body.insts.len()]),
-                width => at_group(code, &body, first, width),
+                width => {
+                    let group = Group::from(code, first, width);
+                    if vector_group::is_uneven(body.body, width) {
+                        group.note_number(code, thread, body.body.domain.points(Class::Element));
+                    }
+                    whole_group(code, &body, &group)
+                }
             };
         });
         result
@@ -73,7 +79,11 @@ impl Schedule for Map {
 /// Emits the whole body at the points of a group.
 pub fn at_group(code: &mut Code, body: &BodyCode, first: Variable, width: usize) -> Result<(), CodegenError> {
     let group = Group::from(code, first, width);
-    registers_of_group(code, body, &group, vec![None; body.body.insts.len()]).map(drop)
+    whole_group(code, body, &group)
+}
+
+fn whole_group(code: &mut Code, body: &BodyCode, group: &Group) -> Result<(), CodegenError> {
+    registers_of_group(code, body, group, vec![None; body.body.insts.len()]).map(drop)
 }
 
 /// Emits the whole body at one point; row registers are computed at each point. Registers that have a value keep

@@ -1,6 +1,6 @@
 //! A thread's row in a row kernel, and the groups of neighbours that the thread holds.
 
-use crate::codegen::ir::builder::Code;
+use crate::codegen::ir::builder::{Code, Term};
 use crate::codegen::ops::body::Registers;
 use crate::codegen::ops::vector_group::Group;
 use crate::codegen::schedule::row_plan::RowPlan;
@@ -21,6 +21,8 @@ pub struct Place {
     pub lane: Variable,
     /// The point of the row's first element.
     first: Variable,
+    /// The terms of that point, if rows are strided.
+    first_terms: Vec<Term>,
     /// The number of the row's first group among all groups, if rows are whole groups. Vectors then lie at
     /// distances known at compile time.
     first_group: Option<Variable>,
@@ -71,17 +73,22 @@ impl Place {
         row: Variable,
         (is_row, lane): (Option<Variable>, Variable),
     ) -> Place {
-        let first = if domain.inner == 1 {
-            code.scaled(row, domain.row as i64)
+        let (first, first_terms) = if domain.inner == 1 {
+            (code.scaled(row, domain.row as i64), vec![])
         } else {
             let outer = code.divided(row, domain.inner);
             let inner = code.modulo(row, domain.inner);
-            let start = code.scaled(outer, (domain.row * domain.inner) as i64);
-            code.add_at(start, inner)
+            let stride = domain.row * domain.inner;
+            let start = code.scaled(outer, stride as i64);
+            let terms = vec![
+                Term { value: outer, extent: domain.outer, stride: stride as i64 },
+                Term { value: inner, extent: domain.inner, stride: 1 },
+            ];
+            (code.add_at(start, inner), terms)
         };
         let is_even = domain.inner == 1 && plan.width > 1 && domain.row.is_multiple_of(plan.width);
         let first_group = is_even.then(|| code.scaled(row, (domain.row / plan.width) as i64));
-        Place { domain: *domain, plan, row, is_row, lane, first, first_group }
+        Place { domain: *domain, plan, row, is_row, lane, first, first_terms, first_group }
     }
 
     /// The `k`-th group of this thread, without registers.
@@ -132,8 +139,14 @@ impl Place {
     }
 
     fn point(&self, code: &mut Code, position: Variable) -> Variable {
-        let step = code.scaled(position, self.domain.inner as i64);
-        code.add_at(self.first, step)
+        let Domain { row, inner, .. } = self.domain;
+        let step = code.scaled(position, inner as i64);
+        let point = code.add_at(self.first, step);
+        if inner > 1 {
+            let place = Term { value: position, extent: row, stride: inner as i64 };
+            code.note_terms(point, self.first_terms.iter().copied().chain([place]).collect());
+        }
+        point
     }
 }
 

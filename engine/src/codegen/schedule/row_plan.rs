@@ -21,6 +21,9 @@ const VECTORS_PER_THREAD: usize = 2;
 /// The most elements per thread in registers.
 const MOST_HELD: usize = 32;
 
+/// Threads that fill a processor.
+const FULL_PROCESSOR: usize = 1024;
+
 /// The shortest strided row whose blocks take [`NEIGHBOURS`] rows instead of a warp's. With a whole warp of rows,
 /// too few threads would share each row.
 pub const LONG_COLUMN: usize = 1024;
@@ -50,7 +53,8 @@ impl RowPlan {
     pub fn of(body: &FusedBody, device: DeviceModel) -> RowPlan {
         let Domain { row, inner, .. } = body.domain;
         if inner > 1 {
-            let threads = row.div_ceil(ELEMENTS_PER_THREAD).next_power_of_two();
+            let n_each = if has_many_rows(body, device) { MOST_HELD } else { ELEMENTS_PER_THREAD };
+            let threads = row.div_ceil(n_each).next_power_of_two();
             let width = if row < LONG_COLUMN { PLANE } else { NEIGHBOURS };
             let threads = threads.min(device.most_threads / width).min(MOST_THREADS / width);
             let rows = if threads == 1 { 128 } else { width };
@@ -78,6 +82,11 @@ impl RowPlan {
     pub fn block_threads(&self) -> usize {
         self.threads * self.rows
     }
+}
+
+/// Whether one thread for each row fills the device.
+fn has_many_rows(body: &FusedBody, device: DeviceModel) -> bool {
+    body.domain.points(Class::Row) >= device.n_processors * FULL_PROCESSOR
 }
 
 /// Rows of a block of 256 threads for short rows. With so few rows that SMs would stay idle, a block has fewer
