@@ -13,10 +13,10 @@ use super::variant::{TuneKey, Variant};
 use super::{Place, Program, Step};
 use crate::codegen::{CodegenError, KernelSpec};
 use crate::fusion::{
-    Access, Axis, Class, Convolution, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, Level,
-    MatmulBody, MatrixOperand, Operand, Side, UnevenAxes, Use,
+    Access, Axis, Class, Convolution, Domain, FusedBody, FusedInst, FusedOp, Guard, Kernel, KernelBody,
+    Level, MatmulBody, MatrixOperand, Operand, Side, UnevenAxes, Use,
 };
-use crate::ir::Type;
+use crate::ir::{DType, Literal, Type};
 use crate::plan::ALIGNMENT;
 
 /// The program of a matmul with uneven matrices, by the fastest variant.
@@ -71,6 +71,11 @@ fn convolution_call(site: &Site, body: &MatmulBody) -> Option<MatmulCall> {
     Some(MatmulCall { rhs, multiplier, ..MatmulCall::new(body, site.precision) })
 }
 
+/// Bytes at whose multiples the rows of a copy start. Kernels for tensor cores need it.
+const ROW_BYTES: usize = 16;
+/// How many times as large another matrix is at least, if a matrix is copied beside it for the alignment of its rows.
+const SMALL: usize = 8;
+
 /// Copies of uneven matrices in the workspace, and the matmul of them.
 struct Copies {
     /// The matmul, whose last operands are the copies.
@@ -88,10 +93,9 @@ impl Copies {
         let (mut operands, mut places) = (site.kernel.operands.clone(), vec![]);
         let mut made = Program::default();
         let mut end = 0;
-        for (side, uneven) in [Side::Lhs, Side::Rhs].into_iter().zip(&body.uneven) {
-            let Some(axes) = uneven else { continue };
+        for side in [Side::Lhs, Side::Rhs].into_iter().filter(|&side| is_copied(body, side)) {
             let matrix = if side == Side::Lhs { &mut even.lhs } else { &mut even.rhs };
-            let copy = CopiedMatrix::new(site.kernel, axes, matrix);
+            let copy = CopiedMatrix::new(site.kernel, &body.axes(side), matrix);
             let place = Place::Workspace { start: end, bytes: copy.ty.bytes() };
             end += copy.ty.bytes().next_multiple_of(ALIGNMENT);
             made.steps.extend(copy.steps(site, matrix.operand, place)?);
@@ -135,7 +139,24 @@ impl Copies {
     }
 }
 
-/// An uneven matrix and its dense copy.
+/// Whether a matrix is copied: it is uneven, or its rows are not aligned and it is small beside one that is copied.
+fn is_copied(body: &MatmulBody, side: Side) -> bool {
+    let [left, right] = [body.m, body.n].map(|extent| extent * body.k);
+    let (matrix, numel, beside) = match side {
+        Side::Lhs => (body.lhs, left, right),
+        Side::Rhs => (body.rhs, right, left),
+    };
+    let is_aligned = matrix.row as usize == aligned(matrix.row as usize, body.dtype);
+    let is_small = matrix.col == 1 && matrix.batch == 0 && SMALL * numel <= beside;
+    body.uneven[side as usize].is_some() || (!is_aligned && is_small)
+}
+
+/// Elements from row to row, so that rows of these columns start at multiples of [`ROW_BYTES`].
+fn aligned(n_columns: usize, dtype: DType) -> usize {
+    n_columns.next_multiple_of((ROW_BYTES / dtype.size()).max(1))
+}
+
+/// A matrix and its dense copy, whose rows start at multiples of [`ROW_BYTES`].
 struct CopiedMatrix {
     /// From the elements of the copy to those of the operand.
     access: Access,
@@ -155,16 +176,26 @@ impl CopiedMatrix {
         let is_shared = batch.iter().all(|axis| axis.stride == 0);
         let batch = if is_shared { &[][..] } else { batch };
         let numel = |axes: &[Axis]| axes.iter().map(|axis| axis.extent).product::<usize>();
+        let dtype = kernel.operands[of.operand].ty.dtype;
         let (n_rows, n_columns) = (numel(rows), numel(columns));
+        let row = aligned(n_columns, dtype);
         let level = Level { offset: of.offset, axes: [batch, rows, columns].concat(), guards: vec![] };
+        let dense = Level {
+            offset: 0,
+            axes: vec![
+                Axis { extent: numel(batch) * n_rows, stride: n_columns as i64 },
+                Axis { extent: row, stride: 1 },
+            ],
+            guards: vec![Guard { axis: 1, low: 0, high: n_columns, fill: Literal::Float(0.0).cast(dtype) }],
+        };
         CopiedMatrix {
-            access: Access { levels: vec![level] },
-            ty: Type::new(kernel.operands[of.operand].ty.dtype, &[numel(batch), n_rows, n_columns]),
+            access: Access { levels: if row == n_columns { vec![level] } else { vec![dense, level] } },
+            ty: Type::new(dtype, &[numel(batch), n_rows, row]),
             matrix: MatrixOperand {
                 operand: of.operand,
                 offset: 0,
-                batch: if is_shared { 0 } else { (n_rows * n_columns) as i64 },
-                row: n_columns as i64,
+                batch: if is_shared { 0 } else { (n_rows * row) as i64 },
+                row: row as i64,
                 col: 1,
             },
         }
