@@ -12,7 +12,7 @@ use cubecl_core::ir::ElemType;
 pub enum Argument {
     /// An operand of the kernel.
     Operand(usize),
-    /// The product of a matmul that a library has computed: dense, in the accumulator type.
+    /// The product of a matmul that a library has computed, dense.
     Product,
     /// Part of a workspace that all launches of the kernel share.
     Workspace {

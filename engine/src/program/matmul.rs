@@ -209,11 +209,11 @@ pub fn library<T: Tuner>(
             return Ok(Some(program));
         }
     }
+    let call = MatmulCall { result: body.product_type(), ..call };
     let result = place_of_product(site, body);
     let product = result.unwrap_or(Place::Workspace { start: 0, bytes: call.result_bytes() });
-    with_kernels(call, product, tuner, |program| {
-        kernels(site, program, vec![KernelSpec::epilogue(site.kernel, site.device)], Some(product));
-    })
+    let epilogue = KernelSpec::epilogue(site.kernel, call.result, site.device);
+    with_kernels(call, product, tuner, |program| kernels(site, program, vec![epilogue], Some(product)))
 }
 
 /// The library on parts of the contracted axis, summed by the epilogue.
@@ -231,9 +231,8 @@ fn on_units<T: Tuner>(
     tuner: &T,
 ) -> Result<Option<Program>, Refusal<T::Error>> {
     let product = Place::Workspace { start: 0, bytes: call.result_bytes() };
-    with_kernels(call, product, tuner, |program| {
-        kernels(site, program, vec![KernelSpec::epilogue(site.kernel, site.device)], Some(product));
-    })
+    let epilogue = KernelSpec::epilogue(site.kernel, call.result, site.device);
+    with_kernels(call, product, tuner, |program| kernels(site, program, vec![epilogue], Some(product)))
 }
 
 /// A call whose result goes to `product`, and the kernels behind it.
@@ -275,7 +274,7 @@ pub fn matmul_step<T: Tuner>(
 /// The first result of the product's type and size, unless it must not be written before the checks, or is read as well.
 fn place_of_product(site: &Site, body: &MatmulBody) -> Option<Place> {
     let n_points = body.batch * body.m * body.n;
-    let dtype = body.dtype.accumulator();
+    let dtype = body.product_type();
     let mut results = body.epilogue.insts.iter().filter_map(|inst| match &inst.op {
         FusedOp::Store { operand, access, index: None, .. }
             if inst.class == Class::Element && inst.dtype == dtype =>

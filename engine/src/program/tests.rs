@@ -63,6 +63,17 @@ fn a_library_runs_a_product_and_a_kernel_its_epilogue() {
 }
 
 #[test]
+fn a_library_rounds_a_product_as_its_epilogue_does() {
+    // The product of halves is rounded before the tanh, so it lies where the result goes.
+    check(
+        &product(DType::BF16, [256, 512, 1024], true),
+        &DeviceModel::H200,
+        &Recorded::default(),
+        &expect![[r#""#]],
+    );
+}
+
+#[test]
 fn a_recorded_choice_names_its_algorithm() {
     let plan = product(DType::F32, [256, 512, 1024], false);
     let open = plan.programs(&DeviceModel::H200, &Recorded::default()).unwrap();

@@ -9,19 +9,19 @@ use crate::device_model::DeviceModel;
 use crate::fusion::{
     Access, Class, Domain, FusedBody, FusedInst, FusedOp, Kernel, KernelBody, MatmulBody, Side, SideSum,
 };
-use crate::ir::Monoid;
+use crate::ir::{DType, Monoid};
 
 impl KernelSpec {
-    /// The epilogue of a matmul whose product a library computes. It reads [`Argument::Product`], which may share
-    /// the memory of a result.
+    /// The epilogue of a matmul whose product, of that type, a library computes. It reads [`Argument::Product`], which may
+    /// share the memory of a result.
     ///
     /// # Panics
     /// If the kernel is no matmul.
-    pub fn epilogue(kernel: &Kernel, device: DeviceModel) -> KernelSpec {
+    pub fn epilogue(kernel: &Kernel, dtype: DType, device: DeviceModel) -> KernelSpec {
         let body = matmul_body(kernel);
         let mut operands = OperandForm::of(kernel);
         let domain = body.epilogue.domain;
-        let (n_points, dtype) = (domain.points(Class::Element), body.dtype.accumulator());
+        let n_points = domain.points(Class::Element);
         let access = Access::strided(&[n_points], &[1]);
         let load = FusedOp::Load { operand: operands.len(), access, index: None };
         operands.push(OperandForm {

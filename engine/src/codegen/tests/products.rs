@@ -380,7 +380,7 @@ fn short_narrow_and_large_matmuls_are_not_sliced() {
 fn an_epilogue_runs_on_a_product_in_memory() {
     for product in PRODUCTS {
         let inputs = product.inputs();
-        let fused = KernelSpec::epilogue(&product.kernel(), DeviceModel::H200);
+        let fused = KernelSpec::epilogue(&product.kernel(), DType::F32, DeviceModel::H200);
         let arguments: Vec<Argument> =
             [2, 3, 4].map(Argument::Operand).into_iter().chain([Argument::Product]).collect();
         assert_eq!(fused.arguments(), arguments);

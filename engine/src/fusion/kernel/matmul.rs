@@ -1,6 +1,6 @@
 //! Matmul kernels with an epilogue and side sums.
 
-use super::body::FusedBody;
+use super::body::{FusedBody, FusedOp};
 use super::row_fold::{RowConsumer, RowsBody};
 use super::work::Work;
 use crate::fusion::access::Axis;
@@ -141,7 +141,14 @@ fn uneven_text(UnevenAxes { batch, rows, columns }: &UnevenAxes) -> String {
     let axes = |axes: &[Axis]| axes.iter().map(axis).collect::<Vec<_>>().join(", ");
     format!("axes [{}] [{}] [{}]", axes(batch), axes(rows), axes(columns))
 }
+
 impl MatmulBody {
+    /// The type that the epilogue reads the product in: that of the sums, or a narrower one that they are rounded to.
+    pub fn product_type(&self) -> DType {
+        let read = self.epilogue.insts.iter().find(|inst| inst.op == FusedOp::Accumulator);
+        read.map_or(self.dtype.accumulator(), |inst| inst.dtype)
+    }
+
     /// The axes of a matrix, uneven or not.
     pub fn axes(&self, side: Side) -> UnevenAxes {
         let (matrix, uneven, rows, columns) = match side {

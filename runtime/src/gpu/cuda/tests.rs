@@ -57,8 +57,8 @@ fn the_compiler_accepts_the_generated_texts() {
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         for kernel in kernels(dtype) {
             let mut launches = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap();
-            if let KernelBody::Matmul(_) = kernel.body {
-                launches.push(KernelSpec::epilogue(&kernel, DeviceModel::H200));
+            if let KernelBody::Matmul(body) = &kernel.body {
+                launches.push(KernelSpec::epilogue(&kernel, body.product_type(), DeviceModel::H200));
                 launches.extend(ResultTile::ALL.into_iter().filter_map(|tile| {
                     KernelSpec::on_tensor_cores(&kernel, Precision::Tf32, tile, DeviceModel::H200)
                 }));
