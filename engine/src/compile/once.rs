@@ -5,8 +5,8 @@
 //! the step, so a graph in which nothing changes keeps its work.
 
 use super::invariant::{Invariant, Work};
-use crate::ir::{Graph, InputKind, NodeId, NodeOp, StateLink, Symbol, Value, free_name};
-use std::collections::HashSet;
+use crate::ir::{Binary, Graph, InputKind, NodeId, NodeOp, Scalar, StateLink, Symbol, Value, free_name};
+use std::collections::{BTreeSet, HashSet};
 
 /// The switch of this pass.
 pub(super) const HOIST_FROM_STEPS: &str = "hoist-from-steps";
@@ -22,12 +22,15 @@ pub(super) struct Split {
 /// Splits a simplified graph. `data` are the names of data inputs that no step changes. `None` if nothing is worth it.
 pub(super) fn split(graph: &Graph, data: &[Symbol]) -> Option<Split> {
     let invariant = Invariant::of(graph, |input| is_fixed(graph, input, data));
-    let read = invariant.read_by_others();
-    let values: Vec<Value> = read
-        .difference(&invariant.results())
-        .copied()
-        .filter(|value| is_worth(&invariant.work(*value), is_multiplied(graph, *value)))
-        .collect();
+    let (read, results) = (invariant.read_by_others(), invariant.results());
+    let worth = |value: Value| {
+        let bias = behind_widening(graph, value);
+        let is_operand = |value| is_worth(&invariant.work(value), is_multiplied(graph, value));
+        let is_bias = |value| is_worth(&invariant.work(value), is_added_to_product(graph, value));
+        Some(value).filter(|&value| is_operand(value)).or(Some(bias).filter(|&bias| is_bias(bias)))
+    };
+    let values: BTreeSet<Value> = read.iter().filter_map(|&value| worth(value)).collect();
+    let values: Vec<Value> = values.difference(&results).copied().collect();
     if values.is_empty() {
         return None;
     }
@@ -74,10 +77,52 @@ fn is_multiplied(graph: &Graph, value: Value) -> bool {
     false
 }
 
-/// Whether a value is worth a plan before the steps: it needs a kernel of its own, and is not larger than the inputs behind it.
+/// What a value is a conversion of to a wider type, or a view.
+fn behind_widening(graph: &Graph, mut value: Value) -> Value {
+    while repeats(graph, value.node) {
+        value = graph.nodes[value.node].inputs[0];
+    }
+    value
+}
+
+/// Whether a node is a view, or converts to a wider type.
+fn repeats(graph: &Graph, node: NodeId) -> bool {
+    let node = &graph.nodes[node];
+    match node.op {
+        NodeOp::View(_) => true,
+        NodeOp::Scalar(Scalar::Cast(to)) => graph.ty(node.inputs[0]).dtype.widens_to(to),
+        _ => false,
+    }
+}
+
+/// Whether a value is added to a product of its type, which a library then does.
+fn is_added_to_product(graph: &Graph, value: Value) -> bool {
+    let mut same = HashSet::from([value]);
+    let is_product = |other: &Value| {
+        let other = behind_widening(graph, *other);
+        let is_matmul = matches!(graph.nodes[other.node].op, NodeOp::Matmul(_));
+        is_matmul && graph.ty(other).dtype == graph.ty(value).dtype
+    };
+    for (id, node) in graph.nodes.iter().enumerate().skip(value.node + 1) {
+        if !node.inputs.iter().any(|input| same.contains(input)) {
+            continue;
+        }
+        let is_sum = node.op == NodeOp::Scalar(Scalar::Binary(Binary::Add));
+        if is_sum && node.inputs.iter().any(|input| !same.contains(input) && is_product(input)) {
+            return true;
+        }
+        if repeats(graph, id) {
+            same.insert(Value::of(id));
+        }
+    }
+    false
+}
+
+/// Whether a value is worth a plan before the steps: it needs a kernel of its own, as the operand of a product does, and is not
+/// larger than the inputs behind it.
 /// A step computes any other value while it reads these inputs.
-fn is_worth(work: &Work, is_multiplied: bool) -> bool {
-    let needs_kernel = work.is_slow || is_multiplied;
+fn is_worth(work: &Work, is_operand: bool) -> bool {
+    let needs_kernel = work.is_slow || is_operand;
     work.is_computed && needs_kernel && work.bytes <= work.bytes_read
 }
 

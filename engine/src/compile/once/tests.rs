@@ -54,6 +54,25 @@ fn a_rounded_parameter_and_a_sum_of_it_are_computed_once() {
 }
 
 #[test]
+fn a_rounded_bias_of_a_product_is_computed_once() {
+    let with_bias = |is_added: bool| {
+        compiled(&[], |b| {
+            let (y, _) = product(b);
+            let bias = f32s(b, "bias", InputKind::Param, &[300]);
+            let bias = b.cast(bias, DType::BF16);
+            let bias = b.broadcast_like(bias, y);
+            // Sums of halves are computed in f32, as mixed precision does.
+            let [wide, bias] = [y, bias].map(|v| b.cast(v, DType::F32));
+            let y = if is_added { b.add(wide, bias) } else { b.mul(wide, bias) };
+            let y = b.cast(y, DType::BF16);
+            output(b, "y", y);
+        })
+    };
+    assert_eq!(hoisted(&with_bias(true)).len(), 2, "{}", with_bias(true).simplified);
+    assert_eq!(hoisted(&with_bias(false)).len(), 1);
+}
+
+#[test]
 fn what_a_step_changes_stays_in_the_step() {
     let changed = compiled(&[], |b| {
         let (y, w) = product(b);
