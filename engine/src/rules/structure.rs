@@ -103,6 +103,65 @@ pub fn reshape_after_unary(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: 
     Some(r.make(NodeOp::View(View::Reshape), vec![value], ty.clone()))
 }
 
+/// An operand `f(permute(x), constant)` of a matmul becomes `permute(f(x, constant))`, which the matmul reads through strides.
+pub fn matmul_of_permuted(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &Type) -> Option<Value> {
+    let NodeOp::Matmul(_) = op else { return None };
+    let moved: Vec<Value> = inputs
+        .iter()
+        .map(|&x| views_last(r, x).filter(|&moved| is_permuted(r, moved)).unwrap_or(x))
+        .collect();
+    (moved != inputs).then(|| r.make(op.clone(), moved, ty.clone()))
+}
+
+/// A value whose views come after its scalar operations, which have constants beside one operand. None if none of them moves.
+fn views_last(r: &mut Rewriter, value: Value) -> Option<Value> {
+    let (op, ty) = (r.op(value).clone(), r.ty(value).clone());
+    let inputs = r.operands(value).to_vec();
+    match op {
+        NodeOp::View(View::Reshape | View::Permute { .. }) => {
+            let moved = views_last(r, inputs[0])?;
+            Some(r.make(op, vec![moved], ty))
+        }
+        NodeOp::Scalar(scalar) => {
+            let is_variable = |r: &Rewriter, x: &Value| r.constant(*x).is_none();
+            let at = inputs.iter().position(|x| is_variable(r, x))?;
+            if inputs.iter().filter(|x| is_variable(r, x)).count() > 1 {
+                return None;
+            }
+            let x = views_last(r, inputs[at]).unwrap_or(inputs[at]);
+            let view @ NodeOp::View(View::Reshape | View::Permute { .. }) = r.op(x).clone() else {
+                return None;
+            };
+            let base = r.operands(x)[0];
+            let shape = r.ty(base).shape.clone();
+            let mut operands = vec![];
+            for (i, &input) in inputs.iter().enumerate() {
+                operands.push(match r.constant(input) {
+                    Some(literal) => r.full(literal, Type { shape: shape.clone(), ..r.ty(input).clone() }),
+                    None if i == at => base,
+                    None => return None,
+                });
+            }
+            let result = Type { shape, ..ty.clone() };
+            let value = r.make(NodeOp::Scalar(scalar), operands, result);
+            let value = views_last(r, value).unwrap_or(value);
+            Some(r.make(view, vec![value], ty))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the views of a value permute axes.
+fn is_permuted(r: &Rewriter, mut value: Value) -> bool {
+    while let NodeOp::View(view) = r.op(value) {
+        if matches!(view, View::Permute { .. }) {
+            return true;
+        }
+        value = r.operands(value)[0];
+    }
+    false
+}
+
 // ---- Indexing.
 
 /// The coordinates along an axis of one element are 0.
