@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+import torchvision.transforms.functional as TF
 
 from peers import INTS, TRANSPOSED, WIDE, case, grid, inf, ints, more, nan, op, t, truths, write
 
@@ -296,7 +297,7 @@ spread = lambda n: n if isinstance(n, int) else tuple(n)
 conv = lambda x, w, b=None, stride=1, padding=0, dilation=1, groups=1: FOLDS[x.dim()](
     x, w, b, spread(stride), spread(padding), spread(dilation), groups
 )
-BACK = {3: F.conv_transpose1d, 4: F.conv_transpose2d}
+BACK = {3: F.conv_transpose1d, 4: F.conv_transpose2d, 5: F.conv_transpose3d}
 transposed = lambda x, w, b=None, stride=1, padding=0, dilation=1, extra=0, groups=1: BACK[x.dim()](
     x, w, b, spread(stride), spread(padding), spread(extra), groups, spread(dilation)
 )
@@ -324,49 +325,76 @@ op(
 )
 op(
     "conv_transpose",
-    "F.conv_transpose1d, 2d",
+    "F.conv_transpose1d to conv_transpose3d",
     transposed,
     whole("an image", grid(1, 4, 3, 3), grid(4, 2, 3, 2, seed=1), grid(2, seed=2)),
     whole(
         "steps, a border and extra", grid(1, 2, 3, 4), grid(2, 3, 3, 3, seed=1), stride=[3, 2], padding=1, extra=[1, 0]
     ),
     whole("holes, groups", grid(2, 4, 4), grid(4, 3, 2, seed=1), dilation=2, groups=2),
+    whole("a volume", grid(1, 2, 3, 2, 2), grid(2, 3, 2, 3, 2, seed=1), grid(3, seed=2), stride=[2, 1, 2], padding=1),
+    whole(
+        "a volume, groups, holes, extra",
+        grid(1, 2, 2, 2, 3),
+        grid(2, 2, 2, 2, 2, seed=1),
+        stride=2,
+        extra=[1, 0, 1],
+        dilation=2,
+        groups=2,
+    ),
 )
-POOL = grid(1, 2, 6, 5)
+POOL, SIGNAL, VOLUME = grid(1, 2, 6, 5), grid(2, 2, 7), grid(1, 2, 4, 3, 5)
+by_rank = lambda name: lambda x, *settings, **more: getattr(F, f"{name}{x.dim() - 2}d")(x, *settings, **more)
+max_pool, avg_pool = by_rank("max_pool"), by_rank("avg_pool")
 op(
     "max_pool",
-    "F.max_pool2d",
-    lambda x, size, stride=None, padding=0, dilation=1: F.max_pool2d(x, spread(size), stride, padding, dilation),
+    "F.max_pool1d to max_pool3d",
+    lambda x, size, stride=None, padding=0, dilation=1: max_pool(x, spread(size), stride, padding, dilation),
     case("plain", POOL, size=2),
     case("overlapping, a border", POOL, size=3, stride=2, padding=1, whole=True),
     case("holes", POOL, size=2, stride=1, dilation=2, whole=True),
+    case("a signal", SIGNAL, size=3, stride=2, padding=1, whole=True),
+    case("a signal, holes", SIGNAL, size=2, stride=1, dilation=3, whole=True),
+    case("a volume", VOLUME, size=2),
+    case("a volume, overlapping, a border", VOLUME, size=[3, 2, 3], stride=[1, 1, 2], padding=1, whole=True),
     case("NaN and infinities", t([[[[nan, 1.0, 2.0, -inf]], [[inf, 1.0, -inf, -inf]]]]), size=[1, 2], grad=False),
 )
 op(
     "avg_pool",
-    "F.avg_pool2d",
-    lambda x, size, stride=None, padding=0, count_padding=True: F.avg_pool2d(
+    "F.avg_pool1d to avg_pool3d",
+    lambda x, size, stride=None, padding=0, count_padding=True: avg_pool(
         x, size, stride, padding, count_include_pad=count_padding
     ),
     whole("plain", POOL, size=2),
     whole("a border counts", POOL, size=3, stride=2, padding=1),
     whole("a border does not count", POOL, size=3, stride=2, padding=1, count_padding=False),
+    *[
+        whole(f"{title}, {word}", x, size=size, stride=stride, padding=1, count_padding=counts)
+        for title, x, size, stride in (("a signal", SIGNAL, 3, 2), ("a volume", VOLUME, [3, 2, 2], [2, 1, 2]))
+        for word, counts in (("a border counts", True), ("a border does not count", False))
+    ],
 )
 op(
     "adaptive_avg_pool",
-    "F.adaptive_avg_pool2d",
-    lambda x, size: F.adaptive_avg_pool2d(x, tuple(size)),
+    "F.adaptive_avg_pool1d to adaptive_avg_pool3d",
+    lambda x, size: by_rank("adaptive_avg_pool")(x, spread(size)),
     whole("even windows", POOL, size=[3, 5]),
     whole("uneven windows", POOL, size=[4, 3]),
     whole("one window", POOL, size=[1, 1]),
+    whole("a signal, uneven windows", SIGNAL, size=3),
+    whole("a volume, uneven windows", VOLUME, size=[3, 2, 3]),
+    whole("a volume, one window", VOLUME, size=1),
 )
 op(
     "adaptive_max_pool",
-    "F.adaptive_max_pool2d",
-    lambda x, size: F.adaptive_max_pool2d(x, tuple(size)),
+    "F.adaptive_max_pool1d to adaptive_max_pool3d",
+    lambda x, size: by_rank("adaptive_max_pool")(x, spread(size)),
     case("even windows", POOL, size=[3, 5], whole=True),
     case("uneven windows", POOL, size=[4, 3], whole=True),
     case("one window", POOL, size=[1, 1], whole=True),
+    case("a signal, uneven windows", SIGNAL, size=3, whole=True),
+    case("a volume, uneven windows", VOLUME, size=[3, 2, 3], whole=True),
+    case("a volume, one window", VOLUME, size=1, whole=True),
 )
 MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 op(
@@ -396,6 +424,35 @@ op(
         reference=lambda x: F.pad(x, (0, 0, 1, 1), value=1.0),
     ),
     case("transposed", grid(2, 3), call="pad(transpose($0), before=[0, 1])", reference=lambda x: F.pad(x.mT, (1, 1))),
+)
+CROPS = {
+    "inside": (1, 2, 3, 2),
+    "all": (0, 0, 6, 5),
+    "over the upper left corner": (-2, -1, 4, 3),
+    "over the lower right corner": (4, 3, 4, 4),
+    "over all edges": (-1, -2, 8, 9),
+    "outside": (7, 0, 2, 3),
+}
+op(
+    "crop",
+    "torchvision's crop",
+    lambda x, top, left, height, width: TF.crop(x, top, left, height, width),
+    *[
+        case(title, POOL, **dict(zip(("top", "left", "height", "width"), place)), grad=title != "outside")
+        for title, place in CROPS.items()
+    ],
+    case("a matrix, transposed", grid(4, 3), top=1, left=0, height=2, width=3, view=TRANSPOSED),
+    case("no images", grid(0, 4, 3), top=1, left=0, height=2, width=2),
+)
+op(
+    "center_crop",
+    "torchvision's center_crop",
+    lambda x, size: TF.center_crop(x, size),
+    *[
+        case(f"{size} of 6 × 5", POOL, size=size)
+        for size in ([6, 5], [4, 3], [3, 4], [1, 2], [5, 2], [8, 7], [7, 8], [3, 9], [9, 2])
+    ],
+    *[case(f"3 of {n}", grid(2, n, n), size=3) for n in (4, 5, 6, 8, 10)],
 )
 op(
     "resize",

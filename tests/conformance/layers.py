@@ -20,6 +20,7 @@ def whole(title, *operands, types=("f32",), **more):
 # ---- Layers.
 
 IMAGE = grid(2, 4, 3, 2)
+SPATIAL = ("a signal", grid(2, 4, 5)), ("a volume", grid(2, 4, 2, 3, 2))
 op(
     "Linear",
     "F.linear",
@@ -99,6 +100,35 @@ op(
         )
         for n in (1, 2, 4)
     ],
+    *[
+        whole(
+            title,
+            x,
+            params={"g": p(4), "b": p(4, seed=1)},
+            call="GroupNorm($0, groups=2)",
+            reference=lambda x, g, b: F.group_norm(x, 2, g, b),
+        )
+        for title, x in SPATIAL
+    ],
+)
+op(
+    "InstanceNorm",
+    "F.instance_norm",
+    None,
+    *[
+        whole(title, x, call="InstanceNorm($0)", reference=lambda x: F.instance_norm(x))
+        for title, x in (*SPATIAL, ("an image", IMAGE))
+    ],
+    *[
+        whole(
+            f"{title}, weights and a bias",
+            x,
+            params={"g": p(4), "b": p(4, seed=1)},
+            call="InstanceNorm($0, affine=true)",
+            reference=lambda x, g, b: F.instance_norm(x, weight=g, bias=b),
+        )
+        for title, x in SPATIAL
+    ],
 )
 op(
     "InstanceNorm2d",
@@ -113,6 +143,16 @@ op(
         reference=lambda x, g, b: F.instance_norm(x, weight=g, bias=b),
     ),
 )
+for name, peer, of_rows in (
+    ("global_avg_pool", "torch.mean", lambda x: x.mean(-1)),
+    ("global_max_pool", "torch.amax", lambda x: x.amax(-1)),
+):
+    op(
+        name,
+        peer,
+        lambda x, of_rows=of_rows: of_rows(x.flatten(2)),
+        *[whole(title, x, types=WIDE) for title, x in (*SPATIAL, ("an image", IMAGE))],
+    )
 for name, reference in (
     ("real", lambda z: z[..., 0]),
     ("imag", lambda z: z[..., 1]),
@@ -364,7 +404,7 @@ op(
     "potts_energy",
     "torch.einsum",
     lambda x, a, w: -torch.einsum("bik,ik->b", x, a) - 0.5 * torch.einsum("bik,ikjl,bjl->b", x, w, x),
-    whole("plain", HOT, grid(2, 2), grid(2, 2, 2, 2, seed=1), types=WIDE, grad=False),
+    whole("plain", HOT, grid(2, 2), grid(2, 2, 2, 2, seed=1), types=WIDE),
 )
 
 

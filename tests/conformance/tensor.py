@@ -139,6 +139,20 @@ moved(
     ("start=0", lambda x: x.flatten()),
     ("start=0", lambda x: x.flatten(), (0, 3)),
 )
+op(
+    "reshape_as",
+    "torch.Tensor.reshape_as",
+    lambda x, like: x.reshape_as(like),
+    *[
+        case(title, x, ("i32", torch.zeros(shape, dtype=torch.int32)), **more)
+        for title, x, shape, more in (
+            ("other rows", grid(4, 6), (3, 2, 4), {}),
+            ("an element", grid(1, 1), (), {}),
+            ("transposed", grid(2, 3), (6,), {"view": TRANSPOSED}),
+            ("no elements", grid(0, 2), (3, 0), {}),
+        )
+    ],
+)
 moved(
     "transpose",
     "torch.transpose",

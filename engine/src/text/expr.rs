@@ -19,7 +19,7 @@ mod token;
 mod tree;
 
 pub use tree::{
-    ALL_RESULTS, BinaryOp, Expr, ExprKind, MAX_LEVELS, Statement, TypeExpr, TypePattern, UnaryOp,
+    ALL_RESULTS, BinaryOp, Expr, ExprKind, Further, MAX_LEVELS, Statement, TypeExpr, TypePattern, UnaryOp,
 };
 
 use super::Text;
@@ -136,15 +136,19 @@ impl<'a> Parser<'a> {
             return self.unexpected("the extents of a pattern such as `[..., D]`");
         }
         let items = self.bracketed("]", Parser::pattern_item)?;
-        let is_open = matches!(items.first(), Some(None));
+        let further = match &items[..] {
+            [None, ..] => Further::First,
+            [.., None] => Further::Last,
+            _ => Further::None,
+        };
         let dims: Vec<Expr> = items.iter().flatten().cloned().collect();
         let span = start.to(self.previous());
-        if dims.len() + is_open as usize != items.len() {
-            self.error(Code::E0009, span, "`...` comes first in a pattern")
-                .help("it stands for any number of leading axes: `[..., D]`");
+        if dims.len() + usize::from(further != Further::None) != items.len() {
+            self.error(Code::E0009, span, "`...` comes first or last in a pattern")
+                .help("it stands for any number of axes: `[..., D]`, `[N, C, ...]`");
             return None;
         }
-        Some(TypePattern { span, dtype, is_open, dims })
+        Some(TypePattern { span, dtype, further, dims })
     }
 
     /// An extent, or nothing for `...`.

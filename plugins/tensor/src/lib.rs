@@ -33,7 +33,7 @@ pub use permute::{permute, transpose};
 pub use repeat::{meshgrid, repeat, roll, tile};
 pub use repeat_interleave::repeat_interleave;
 pub use require::require;
-pub use reshape::{flatten, reshape};
+pub use reshape::{flatten, reshape, reshape_as};
 pub use ring::ring_push;
 pub use slice::{select, slice};
 pub use triangles::{diag, eye, tril, triu};
@@ -60,6 +60,7 @@ impl Plugin for Tensor {
             meshgrid(),
             reshape(),
             reshape().alias("view", "view(a, shape=[2, 3])"),
+            reshape_as(),
             flatten(),
             transpose(),
             permute(),

@@ -1,4 +1,4 @@
-//! `reshape` and `flatten`.
+//! `reshape`, `reshape_as` and `flatten`.
 
 use engine_core::ir::{Attr, Attrs, Dim, Type};
 use engine_core::op::{AttrKind, AttrSpec, OpForm, TypeIssue, checked};
@@ -30,6 +30,33 @@ pub fn reshape() -> OpForm {
             &[("f32[4]", &[1., 2., 3., 4.])],
             &[("f32[2, 2]", &[1., 2., 3., 4.])],
         )
+}
+
+/// The elements in row-major order under the shape of another tensor, whose elements are not read.
+pub fn reshape_as() -> OpForm {
+    OpForm::new(
+        "reshape_as",
+        "Puts the same elements, in row-major order, under the shape of another tensor.",
+    )
+    .follows_operands()
+    .input("x", "any tensor")
+    .input("like", "a tensor of as many elements")
+    .types(|types, _| Ok(vec![shaped_like(&types[0], &types[1])?]))
+    .expand(|b, call| {
+        let extents = b.extents(call.inputs[1]);
+        vec![b.reshape(call.inputs[0], &extents)]
+    })
+    .example(
+        "rows of three",
+        "reshape_as(a, b)",
+        &[("f32[6]", &[1., 2., 3., 4., 5., 6.]), ("f32[2, 3]", &[0., 0., 0., 0., 0., 0.])],
+        &[("f32[2, 3]", &[1., 2., 3., 4., 5., 6.])],
+    )
+}
+
+fn shaped_like(x: &Type, like: &Type) -> Result<Type, TypeIssue> {
+    let wanted: Vec<Option<Dim>> = like.shape.iter().cloned().map(Some).collect();
+    Ok(Type { dtype: x.dtype, shape: infer(x, &wanted)? })
 }
 
 /// Joins all axes from `start` on into one.

@@ -1,10 +1,11 @@
-//! Convolution, pooling, padding and resizing of signals, images and volumes.
+//! Convolution, pooling, padding, cropping and resizing of signals, images and volumes.
 //!
 //! Operands are `[N, C, …]`: items, channels, then one to three spatial axes, whose extents are known.
 
 mod adaptive;
 mod conv;
 mod conv_transpose;
+mod crop;
 mod flip;
 mod pad;
 mod pool;
@@ -14,6 +15,7 @@ mod windows;
 pub use adaptive::{adaptive_avg_pool, adaptive_max_pool};
 pub use conv::conv;
 pub use conv_transpose::conv_transpose;
+pub use crop::{center_crop, crop};
 pub use flip::flip;
 pub use pad::pad;
 pub use pool::{avg_pool, max_pool};
@@ -21,7 +23,7 @@ pub use resize::resize;
 
 use engine_core::op::{OpForm, Plugin};
 
-/// Convolution, pooling, padding and resizing.
+/// Convolution, pooling, padding, cropping and resizing.
 pub struct Vision;
 
 impl Plugin for Vision {
@@ -38,6 +40,8 @@ impl Plugin for Vision {
             adaptive_avg_pool(),
             adaptive_max_pool(),
             pad(),
+            crop(),
+            center_crop(),
             flip(),
             resize(),
         ]

@@ -1,6 +1,6 @@
 //! The text of an expression, with no parentheses but those that the grammar needs.
 
-use super::tree::{BinaryOp, Expr, ExprKind, TypePattern, UNARY, UnaryOp};
+use super::tree::{BinaryOp, Expr, ExprKind, Further, TypePattern, UNARY, UnaryOp};
 use std::fmt::{self, Display, Formatter};
 
 /// The strength of names, numbers and calls, which never need parentheses.
@@ -50,8 +50,10 @@ impl Display for Expr {
 
 impl Display for TypePattern {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let further = self.is_open.then(|| "...".to_string());
-        let extents: Vec<String> = further.into_iter().chain(self.dims.iter().map(Expr::to_string)).collect();
+        let further = |place: Further| (self.further == place).then(|| "...".to_string());
+        let extents = self.dims.iter().map(Expr::to_string);
+        let extents: Vec<String> =
+            further(Further::First).into_iter().chain(extents).chain(further(Further::Last)).collect();
         let dtype = self.dtype.as_ref().map_or("", |dtype| dtype.as_str());
         write!(f, "{dtype}[{}]", extents.join(", "))
     }

@@ -201,16 +201,27 @@ pub struct TypeExpr {
     pub dims: Vec<Expr>,
 }
 
-/// A pattern of types: `[..., T, D]`, `f32[B, 4]`.
+/// Where a pattern of types has `...`, for any number of further axes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Further {
+    /// It has none.
+    None,
+    /// Before all extents.
+    First,
+    /// Behind all extents.
+    Last,
+}
+
+/// A pattern of types: `[..., T, D]`, `f32[B, 4]`, `[N, C, ...]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypePattern {
     /// All of it.
     pub span: Span,
     /// The element type's name, if the pattern has one. It is not checked yet.
     pub dtype: Option<Spanned<String>>,
-    /// Whether any further axes may come first.
-    pub is_open: bool,
-    /// The last extents. `_` stands for any.
+    /// Whether there may be further axes.
+    pub further: Further,
+    /// The extents in order. `_` stands for any.
     pub dims: Vec<Expr>,
 }
 

@@ -328,3 +328,32 @@ fn patterns_that_dims_of_the_pipeline_settle() {
         "#]],
     );
 }
+
+/// Further axes may come last, too. Extents are then counted from the first axis on.
+#[test]
+fn patterns_with_further_axes_at_the_end() {
+    let faults = |pattern: &str, input: &str| {
+        let text = format!(
+            r#"(
+    functions: {{"f": (inputs: {{"x": "{pattern}", "z": "[N]"}}, output: "z * 1.0")}},
+    inputs: {{"a": "{input}", "b": "f32[5]"}},
+    nodes: {{"y": "f(a, b)"}},
+)"#
+        );
+        let (_, diags, sources) = read(&text, &[]);
+        diags.render(&sources, Look::Plain)
+    };
+    for input in ["f32[5, 2]", "f32[5, 2, 3]", "f32[5, 2, 3, 4, 1]"] {
+        assert_eq!(faults("[N, 2, ...]", input), "", "{input}");
+    }
+    for (pattern, input, fault) in [
+        ("[N, 2, ...]", "f32[5]", "`x` has at least 2 axes, not 1"),
+        ("[N, 2, ...]", "f32[5, 3, 2]", "axis 1 of `x` is 3, not 2"),
+        ("[N, 2, ...]", "f32[4, 2, 5]", "axis 0 of `z` is 5, not 4"),
+        ("[N, ..., C]", "f32[5, 3]", "`...` comes first or last in a pattern"),
+        ("[..., N, ...]", "f32[5, 3]", "`...` comes first or last in a pattern"),
+    ] {
+        let found = faults(pattern, input);
+        assert!(found.contains(fault), "{pattern} of {input}: {found}");
+    }
+}

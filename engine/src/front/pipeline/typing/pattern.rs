@@ -6,7 +6,7 @@ use super::super::names::{Meaning, Names};
 use super::super::nodes::references;
 use crate::ir::{Dim, Symbol, Type, read_extent};
 use crate::op::TypeIssue;
-use crate::text::expr::{Expr, ExprKind, TypePattern};
+use crate::text::expr::{Expr, ExprKind, Further, TypePattern};
 
 /// Compares the type of operand number `at` with its pattern, and defines names that the pattern has first.
 ///
@@ -24,12 +24,13 @@ pub(super) fn bind_operand(
         return misfit(format!("`{input}` is {}, not {}", dtype.value, ty.dtype));
     }
     let n_named = pattern.dims.len();
-    if ty.rank() < n_named || (ty.rank() > n_named && !pattern.is_open) {
+    let is_open = pattern.further != Further::None;
+    if ty.rank() < n_named || (ty.rank() > n_named && !is_open) {
         let axes = if n_named == 1 { "axis" } else { "axes" };
-        let at_least = if pattern.is_open { "at least " } else { "" };
+        let at_least = if is_open { "at least " } else { "" };
         return misfit(format!("`{input}` has {at_least}{n_named} {axes}, not {}", ty.rank()));
     }
-    let first = ty.rank() - n_named;
+    let first = if pattern.further == Further::First { ty.rank() - n_named } else { 0 };
     for (axis, (written, found)) in pattern.dims.iter().zip(&ty.shape[first..]).enumerate() {
         if let Err(wanted) = bind_extent(written, found, names, dims) {
             let misfit = misfit(format!("axis {} of `{input}` is {found}, not {wanted}", first + axis));
