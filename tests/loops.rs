@@ -14,6 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+#[path = "loops/edges.rs"]
+mod edges;
+#[path = "loops/gradients.rs"]
+mod gradients;
 #[path = "common/offline.rs"]
 mod offline;
 #[path = "common/present.rs"]
@@ -289,6 +293,7 @@ fn a_loop_of_unknown_length_has_no_gradient() {
     )"#;
     let refused = refused(text);
     assert!(refused.contains("only a run knows how often it is called"), "{refused}");
+    assert!(refused.contains("use `over`, or `detach` its result"), "{refused}");
     assert!(Engine::new().read("detached.ron", &text.replace("* y\"", "* (w + detach(y))\"")).is_ok());
 }
 

@@ -77,6 +77,8 @@ pub struct Computed<'m> {
     pub operands: Vec<&'m OracleTensor>,
     /// Its results.
     pub results: &'m [OracleTensor],
+    /// The trips of the loops around it, from the outermost loop on.
+    pub trips: Vec<usize>,
 }
 
 /// The interpreter and its settings.
@@ -173,7 +175,7 @@ impl<'r> Oracle<'r> {
             };
             machine.values.push(values.into_iter().map(held).collect());
             let operands = node.inputs.iter().map(|&input| machine.value(input)).collect();
-            see(&Computed { graph, node: id, operands, results: &machine.values[id] });
+            see(&Computed { graph, node: id, operands, results: &machine.values[id], trips: vec![] });
         }
         Ok(machine)
     }
@@ -197,8 +199,12 @@ impl<'r> Oracle<'r> {
         while n_trips < trips {
             let mut args = carried.drain(..).chain([number(n_trips)]).chain(fixed.iter().cloned());
             let missing = || crate::bug!("the region of `{}` has more inputs than it is given", node.name());
-            let inner = self
-                .computed(region, machine.seed, see, &mut |_, _| Ok(args.next().unwrap_or_else(missing)))?;
+            let mut see = |of_trip: &Computed<'_>| {
+                let trips = [&[n_trips], &of_trip.trips[..]].concat();
+                see(&Computed { operands: of_trip.operands.clone(), trips, ..*of_trip });
+            };
+            let mut given = |_: &Node, _| Ok(args.next().unwrap_or_else(missing));
+            let inner = self.computed(region, machine.seed, &mut see, &mut given)?;
             drop(args);
             carried = region.outputs.iter().map(|(_, value)| inner.value(*value).clone()).collect();
             n_trips += 1;

@@ -22,6 +22,8 @@ pub struct OriginNode {
     pub formula: String,
     /// Where that is written.
     pub span: Option<Span>,
+    /// The iterations of the loops around it, counted from 0, from the outermost loop on.
+    pub trips: Vec<usize>,
     /// NaN, or an infinity.
     pub value: f64,
     /// The coordinates of the first such element.
@@ -34,8 +36,10 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let step = self.step;
         match &self.node {
-            Some(OriginNode { name, formula, value, position, .. }) => {
-                write!(f, "step {step}: `{name} = {formula}` is the first to make {value}, at {position:?}")
+            Some(OriginNode { name, formula, trips, value, position, .. }) => {
+                write!(f, "step {step}")?;
+                trips.iter().try_for_each(|trip| write!(f, ", iteration {trip}"))?;
+                write!(f, ": `{name} = {formula}` is the first to make {value}, at {position:?}")
             }
             None => write!(
                 f,

@@ -118,6 +118,7 @@ fn origin(computed: &Computed<'_>, result: &OracleTensor, at: usize) -> OriginNo
         name: format!("{}: {}", node.name(), node.outputs[0].ty),
         formula: format!("{}({})", op_name(&node.op), names.join(", ")),
         span: node.span,
+        trips: computed.trips.clone(),
         value: result.float(at),
         position: coordinates(at, &result.extents),
         operands: operands.map(|(name, operand)| described(name, operand, result, at)).collect(),
