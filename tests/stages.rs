@@ -19,6 +19,8 @@ mod generate;
 mod hoisting;
 #[path = "stages/interrupts.rs"]
 mod interrupts;
+#[path = "stages/laws.rs"]
+mod laws;
 #[path = "stages/linalg.rs"]
 mod linalg;
 #[path = "stages/linear_loss.rs"]
@@ -45,6 +47,8 @@ mod requirements;
 mod residuals;
 #[path = "stages/shipped.rs"]
 mod shipped;
+#[path = "stages/slopes.rs"]
+mod slopes;
 #[path = "stages/state.rs"]
 mod state;
 #[path = "stages/until.rs"]

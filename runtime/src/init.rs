@@ -180,6 +180,21 @@ mod tests {
         assert!(drawn.iter().zip(&shifted).all(|(z, x)| (5.0 + 0.5 * z - x).abs() < 1e-12));
     }
 
+    /// Uniform within the bounds of `torch.nn.init.kaiming_uniform_` (with ReLU's gain) and `xavier_uniform_`.
+    #[test]
+    fn kaiming_and_xavier_values_follow_their_law() {
+        for (name, init, bound) in
+            [("k", Init::Kaiming, (6.0f64 / 50.0).sqrt()), ("x", Init::Xavier, (6.0f64 / 90.0).sqrt())]
+        {
+            let drawn = values(name, &[5, 10, 40], init, 3);
+            let law = |x: f64| (x / bound + 1.0) / 2.0;
+            assert!(distance_from(&drawn, law) < GREATEST_DISTANCE, "{name}");
+            // The variance is that of weights which keep the variance of what they multiply, by fan_in or by the mean fan.
+            let variance = mean(&drawn.iter().map(|x| x * x).collect::<Vec<_>>());
+            assert!((variance / (bound * bound / 3.0) - 1.0).abs() < 0.08, "{name}: {variance}");
+        }
+    }
+
     /// Bounds as in `torch.nn.init.xavier_uniform_` and `kaiming_uniform_` with ReLU's gain.
     #[test]
     fn fans_decide_the_bounds() {
