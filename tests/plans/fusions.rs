@@ -55,6 +55,37 @@ fn noise_and_argmax_are_one_row_kernel() {
     );
 }
 
+/// The places of pairs of categories are computed where the couplings are read, and so are those of single ones.
+#[test]
+fn index_arithmetic_joins_the_lookups_of_an_energy() {
+    let compiled = running("categorical_ebm.ron", "sample", &Options::default()).0;
+    let lookups: Vec<&Kernel> =
+        launched(&compiled).filter(|kernel| has(kernel, "gather reduce_sum")).collect();
+    assert_eq!(lookups.len(), 2, "{}", table(&compiled));
+    assert!(has(lookups[0], "div rem add mul gather reduce_sum"), "{:?}", lookups[0].ops);
+    assert!(has(lookups[1], "add gather reduce_sum"), "{:?}", lookups[1].ops);
+    // Of 81 states, those of 4 variables are stored, not the 16 pairs of each.
+    let operands = launched(&compiled).flat_map(|kernel| &kernel.operands);
+    let stored = operands.filter(|operand| operand.usage == Use::Write);
+    let types = stored.map(|operand| compiled.simplified.ty(operand.value));
+    let n_numbers =
+        types.filter(|ty| ty.dtype == DType::I32 && ty.extents().first() == Some(&81)).map(Type::numel).max();
+    assert_eq!(n_numbers, Some(81 * 4), "{}", table(&compiled));
+}
+
+/// Noise, a temperature that falls with the steps, softmax, argmax and choice. The gradient takes the softmax.
+#[test]
+fn noise_temperature_softmax_and_the_hard_choice_are_one_row_kernel() {
+    let (compiled, _) = training_of_numbers_by("navigator.ron", "train", 128);
+    let noisy: Vec<&Kernel> =
+        launched(&compiled).filter(|kernel| has(kernel, "random log neg log")).collect();
+    assert_eq!(noisy.len(), 1, "{}", table(&compiled));
+    assert_eq!(noisy[0].kind(), "row");
+    let ops =
+        "random shr cast add mul log neg log sub div reduce_max sub exp reduce_sum div reduce_argmax eq cast";
+    assert!(noisy[0].ops.join(" ").contains(ops), "{:?}", noisy[0].ops);
+}
+
 #[test]
 fn scale_and_sigmoid_join_the_field_and_comparison_and_choice_the_draw() {
     let (pipeline, registry) = load("ising.ron");
@@ -217,13 +248,19 @@ fn clipping_joins_the_step_of_the_optimizer() {
     assert!(clipped.iter().all(|name| !name.contains(".w")), "{clipped:?}");
 }
 
-/// A training step on batches of 4 numbers.
+/// A training step of the stage `train` on batches of 4 numbers.
 fn training_of_numbers(file: &str) -> (Compiled, Pipeline) {
+    training_of_numbers_by(file, "train", 4)
+}
+
+fn training_of_numbers_by(file: &str, stage: &str, batch: usize) -> (Compiled, Pipeline) {
     let (pipeline, registry) = load(file);
     let fields = vec![("number".into(), Type::scalar(DType::I32))];
     let split = SplitShape { data: "rows".into(), n_rows: 65_536, n_held: 65_536, fields };
-    let rows = Rows::Batches { batch: 4, per_epoch: 65_536 / 4 };
-    let step = stage::training(&pipeline, train_stage(&pipeline), &split, rows, &registry).unwrap();
+    let rows = Rows::Batches { batch, per_epoch: 65_536 / batch };
+    let stage: &TrainStage =
+        pipeline.stages.iter().find(|found| &*found.name == stage).unwrap().get().unwrap();
+    let step = stage::training(&pipeline, stage, &split, rows, &registry).unwrap();
     (compile(&step.graph, &registry, &Options::default()), pipeline)
 }
 

@@ -295,8 +295,10 @@ fn chains_of_a_layer_persist() {
 /// Half the distance of counts and law is 0.028 on average for 16384 draws from 81 states, or less.
 #[test]
 fn shipped_graph_of_categories_draws_from_its_law() {
-    let outputs = run_on(&cpu(2), include_str!("../../graphs/categorical_ebm.ron"), &["distance", "law"]);
+    let outputs =
+        run_on(&cpu(2), include_str!("../../graphs/categorical_ebm.ron"), &["distance", "law", "off"]);
     assert!(of(&outputs, "distance")[0] < 0.04, "{outputs:?}");
+    assert!(of(&outputs, "off")[0] < 1e-5, "{outputs:?}");
     assert!((of(&outputs, "law").iter().sum::<f64>() - 1.0).abs() < 1e-5);
 }
 
