@@ -43,7 +43,9 @@ fn models_of_pytorch_compute_the_results_of_onnxruntime() {
 
 #[test]
 fn gpus_compute_the_same_results() {
-    gpus().iter().for_each(|device| recorded_models(device, &Options::default()));
+    for (gpu, fuse) in gpus().iter().flat_map(|gpu| [(gpu, true), (gpu, false)]) {
+        recorded_models(gpu, &Options { fuse, ..Options::default() });
+    }
 }
 
 #[test]
@@ -59,10 +61,11 @@ fn large_models_compute_the_results_of_onnxruntime() {
     };
     let folder = Path::new(&folder);
     let recorded = fs::read_to_string(folder.join("onnx_models.json")).unwrap();
-    expect_results(folder, &recorded, &cpu(2), &Options::default());
-    expect_results(folder, &recorded, &cpu(2), &Options { fuse: false, ..Options::default() });
-    for gpu in gpus() {
-        expect_results(folder, &recorded, gpu, &Options::default());
+    for device in std::iter::once(cpu(2)).chain(gpus().iter().cloned()) {
+        for fuse in [true, false] {
+            eprintln!("{}, fuse: {fuse}", device.info().name);
+            expect_results(folder, &recorded, &device, &Options { fuse, ..Options::default() });
+        }
     }
 }
 

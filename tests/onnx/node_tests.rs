@@ -11,6 +11,8 @@ use engine::{Engine, Facts, Model};
 use engine_onnx::Stored;
 use expect_test::{ExpectFile, expect_file};
 use indexmap::IndexMap;
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -136,6 +138,35 @@ fn difference_of_draws(found: &HostTensor, expected: &HostTensor, inputs: &[Name
     (!found.iter().zip(&x).all(can_be)).then(|| format!("{found:?} from {x:?}"))
 }
 
+/// A model as far as its operators.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Operators {
+    #[prost(message, optional, tag = "7")]
+    graph: Option<Nodes>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Nodes {
+    #[prost(message, repeated, tag = "1")]
+    nodes: Vec<Operator>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Operator {
+    #[prost(string, tag = "4")]
+    name: String,
+    #[prost(string, tag = "7")]
+    domain: String,
+}
+
+/// The operators of a test, each once.
+fn operators(folder: &Path) -> BTreeSet<String> {
+    let bytes = fs::read(folder.join("model.onnx")).unwrap();
+    let nodes = Operators::decode(&bytes[..]).unwrap().graph.unwrap_or_default().nodes;
+    let name = |node: Operator| format!("{}.{}", node.domain, node.name).trim_start_matches('.').to_owned();
+    nodes.into_iter().map(name).collect()
+}
+
 /// Runs all tests of some suites, or a sample of them, and compares the names of those that pass with a list.
 fn expect_passed(suites: &[&str], list: &ExpectFile, recorded: &str) {
     let Some(data) = std::env::var_os("ENGINE_ONNX_TESTS") else {
@@ -154,12 +185,28 @@ fn expect_passed(suites: &[&str], list: &ExpectFile, recorded: &str) {
     names.sort();
     let names: Vec<String> = names.into_iter().step_by(sample.unwrap_or(1)).collect();
     let (mut passed, mut unsupported, mut failed) = (vec![], vec![], vec![]);
+    // Tests that passed, that have a part without a translation, and that failed.
+    let mut by_operator = BTreeMap::<String, [usize; 3]>::new();
     for name in &names {
-        match outcome(&Path::new(&data).join(name)) {
-            Outcome::Passed => passed.push(name.strip_prefix("node/").unwrap_or(name)),
-            Outcome::Unsupported(fault) => unsupported.push(format!("{name}: {fault}")),
-            Outcome::Failed(fault) => failed.push(format!("{name}: {fault}")),
-        }
+        let folder = Path::new(&data).join(name);
+        let place = match outcome(&folder) {
+            Outcome::Passed => {
+                passed.push(name.strip_prefix("node/").unwrap_or(name));
+                0
+            }
+            Outcome::Unsupported(fault) => {
+                unsupported.push(format!("{name}: {fault}"));
+                1
+            }
+            Outcome::Failed(fault) => {
+                failed.push(format!("{name}: {fault}"));
+                2
+            }
+        };
+        operators(&folder).into_iter().for_each(|name| by_operator.entry(name).or_default()[place] += 1);
+    }
+    for (operator, [passed, unsupported, failed]) in by_operator {
+        println!("{operator}: {passed} passed, {unsupported} unsupported, {failed} failed");
     }
     println!("{} passed, {} unsupported, {} failed", passed.len(), unsupported.len(), failed.len());
     println!("unsupported:\n{}", unsupported.join("\n"));
