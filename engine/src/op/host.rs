@@ -194,14 +194,14 @@ impl<'a> Lent<'a> {
         let n_parts = n_parts.clamp(1, n_units);
         let n_words = self.workspace.len() / n_parts;
         let workspace = Words(self.workspace.as_mut_ptr());
-        let outputs = self.outputs;
+        let (inputs, outputs) = (self.inputs, self.outputs);
         self.threads.run(n_parts, &|index| {
             let units = n_units * index / n_parts..n_units * (index + 1) / n_parts;
             // SAFETY: parts have disjoint units and disjoint words of the workspace, and each index runs once.
             let part = unsafe {
                 Part {
                     units: units.clone(),
-                    results: Share::new(outputs, units, n_units),
+                    results: Share { inputs, ..Share::new(outputs, units, n_units) },
                     workspace: workspace.part(index, n_words),
                 }
             };
@@ -246,8 +246,9 @@ pub fn words_as<T: Plain>(words: &mut [u64]) -> &mut [T] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
 }
 
-/// Some units' share of all results.
+/// Some units' share of all results, and of operands.
 pub struct Share<'p> {
+    inputs: &'p [Memory],
     outputs: &'p [Memory],
     units: Range<usize>,
     n_units: usize,
@@ -261,7 +262,7 @@ impl<'p> Share<'p> {
     /// # Safety
     /// As for [`Lent::new`]; in addition, only this share may use the results of these units.
     pub unsafe fn new(outputs: &'p [Memory], units: Range<usize>, n_units: usize) -> Share<'p> {
-        Share { outputs, units, n_units, taken: 0 }
+        Share { inputs: &[], outputs, units, n_units, taken: 0 }
     }
 
     /// The share of one unit, counted from 0 over all units.
@@ -270,7 +271,20 @@ impl<'p> Share<'p> {
             self.taken == 0 && self.units.contains(&unit),
             "bug: a kernel writes the results of another part"
         );
-        Share { outputs: self.outputs, units: unit..unit + 1, n_units: self.n_units, taken: 0 }
+        Share { units: unit..unit + 1, taken: 0, ..*self }
+    }
+
+    /// The share of an operand whose elements divide evenly among units. Behind a matmul there are no operands.
+    pub fn operand<T: Element>(&self, operand: usize) -> &'p [T] {
+        // SAFETY: promised by the caller of `Lent::new`.
+        let elements = unsafe { Elements::new(self.inputs[operand]) };
+        let per_unit = elements.memory.len / self.n_units;
+        assert_eq!(
+            per_unit * self.n_units,
+            elements.memory.len,
+            "bug: an operand does not divide among units"
+        );
+        elements.range(self.units.start * per_unit..self.units.end * per_unit).get()
     }
 
     /// Takes a result. Each can be taken once.

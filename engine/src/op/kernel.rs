@@ -34,6 +34,6 @@ pub enum GpuForm {
     },
     /// Launches that follow from the shapes and from the block limits of the device.
     Launches(GpuFn),
-    /// A block fold of the rows of the one operand. Code generation makes the launches.
+    /// A block fold of the rows of the first operand. Code generation makes the launches.
     Rows(BlockFoldFn),
 }

@@ -8,9 +8,9 @@ use crate::device_model::DeviceModel;
 use std::fmt;
 use std::sync::Arc;
 
-/// An op on rows, along the last axis of its one operand. Pieces of a row are folded into a state, states of adjacent
-/// pieces are merged, and the row's results follow from the state. If only such an op reads the result of a
-/// matmul, the matmul hands over its tiles and the matrix is never stored.
+/// An op on rows, along the last axis of its first operand. Pieces of a row are folded into a state, states of adjacent
+/// pieces are merged, and the row's results follow from the state and the same row of further operands. If only an op of
+/// one operand reads the result of a matmul, the matmul hands over its tiles and the matrix is never stored.
 #[derive(Clone)]
 pub struct RowReduction {
     fold: Arc<FoldFn>,
@@ -36,7 +36,7 @@ pub trait RowFold: Send + Sync {
     /// Merges the state of a later part of the same row into this state.
     fn merge(&self, state: &mut [u64], later: &[u64]);
 
-    /// Writes the row's results.
+    /// Writes the row's results. Rows of further operands are [`Share::operand`].
     fn finish(&self, state: &mut [u64], results: &mut Share);
 }
 
@@ -94,7 +94,7 @@ impl PartialEq for RowReduction {
 }
 
 impl KernelForm {
-    /// The kernel of an op that folds each row of its one operand, along the last axis, by a row reduction.
+    /// The kernel of an op that folds each row of its first operand, along the last axis, by a row reduction.
     pub fn of_rows(monoid: &RowReduction, oracle: OracleFn) -> KernelForm {
         let gpu = monoid.blocks.map_or(GpuForm::None { why: NO_BLOCKS }, GpuForm::Rows);
         let monoid = monoid.clone();

@@ -297,7 +297,8 @@ impl MatmulFold {
             (Some(value), states) => (value, states),
             (None, Some(states)) => {
                 let fold = &*self.fold;
-                let block = RowBlock { fold, row: block, state: None, results, looks_first: false };
+                let block =
+                    RowBlock { fold, row: block, state: None, operands: vec![], results, looks_first: false };
                 block.merge(code, states, scalars[0]);
                 return Ok(());
             }
@@ -332,7 +333,7 @@ impl MatmulFold {
         let filter: Option<Filter<CodegenError>> =
             if self.n_filter_groups > 0 { Some(&mut filter) } else { None };
         // A panel's state has a bound already, and a product would be computed twice.
-        RowBlock { fold: &*self.fold, row, state, results, looks_first: false }.fold(
+        RowBlock { fold: &*self.fold, row, state, operands: vec![], results, looks_first: false }.fold(
             code,
             columns,
             filter,

@@ -60,12 +60,13 @@ pub fn pieces(n_rows: usize, n: usize, round: usize) -> [usize; 2] {
     [n.div_ceil(length).max(1), length]
 }
 
-/// The launches that fold the rows of a call's only operand.
+/// The launches that fold the rows of a call's first operand. Blocks that write results are given the further ones.
 pub fn fold_rows(fold: Arc<dyn BlockFold>, call: &KernelCall, device: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
     let [n_pieces, length] = pieces(n_rows, n, round(&*fold));
     let results = || (0..call.outputs.len()).map(|result| GpuArgument::Output(result, View::Stored));
     let dtypes: Vec<DType> = call.outputs.iter().map(|output| output.dtype).collect();
+    let operands = || (1..call.inputs.len()).map(|operand| GpuArgument::Input(operand, View::Stored));
     let launch = |fold: Arc<dyn BlockFold>, name, n_blocks, arguments, scalars, body: BodyFn| {
         let (threads, dtypes) = (fold.threads(), dtypes.clone());
         let body: CubeBody = Arc::new(move |scope, arguments| {
@@ -77,7 +78,7 @@ pub fn fold_rows(fold: Arc<dyn BlockFold>, call: &KernelCall, device: &DeviceMod
     let input = GpuArgument::Input(0, View::Stored);
     let [of_rows, of_pieces] = fold.names();
     if n_pieces == 1 {
-        let arguments = [input].into_iter().chain(results()).collect();
+        let arguments = [input].into_iter().chain(operands()).chain(results()).collect();
         let launch = launch(fold, of_rows, n_rows, arguments, vec![n, length, 1], fold_whole);
         return GpuKernel { workspace_bytes: 0, launches: vec![launch] };
     }
@@ -86,7 +87,7 @@ pub fn fold_rows(fold: Arc<dyn BlockFold>, call: &KernelCall, device: &DeviceMod
     let merging = fold.merging(n_pieces, device);
     let (arguments, scalars) = (vec![input, states], vec![n, length, n_pieces]);
     let first = launch(fold, of_pieces, n_rows * n_pieces, arguments, scalars, fold_piece);
-    let arguments = [states].into_iter().chain(results()).collect();
+    let arguments = [states].into_iter().chain(operands()).chain(results()).collect();
     let second = launch(merging, "merge_pieces", n_rows, arguments, vec![n_pieces], merge_pieces);
     GpuKernel { workspace_bytes: 4 * n_words, launches: vec![first, second] }
 }
@@ -94,11 +95,11 @@ pub fn fold_rows(fold: Arc<dyn BlockFold>, call: &KernelCall, device: &DeviceMod
 type BodyFn = fn(&mut Code, &GpuArguments, &dyn BlockFold, &[DType]);
 
 fn fold_whole(code: &mut Code, arguments: &GpuArguments, fold: &dyn BlockFold, dtypes: &[DType]) {
-    fold_in_memory(code, arguments, fold, None, results(arguments, dtypes));
+    fold_in_memory(code, arguments, fold, None, operands_and_results(arguments, dtypes));
 }
 
 fn fold_piece(code: &mut Code, arguments: &GpuArguments, fold: &dyn BlockFold, _: &[DType]) {
-    fold_in_memory(code, arguments, fold, Some(arguments.buffers[1].array), vec![]);
+    fold_in_memory(code, arguments, fold, Some(arguments.buffers[1].array), (vec![], vec![]));
 }
 
 fn fold_in_memory(
@@ -106,7 +107,7 @@ fn fold_in_memory(
     arguments: &GpuArguments,
     fold: &dyn BlockFold,
     states: Option<Variable>,
-    results: Vec<(Buffer, DType)>,
+    (operands, results): OperandsAndResults,
 ) {
     let [n, length, n_pieces] = [0, 1, 2].map(|number| arguments.scalars[number]);
     let block = code.builtin(Builtin::CubePos);
@@ -116,7 +117,7 @@ fn fold_in_memory(
     let x = &arguments.buffers[0];
     let first = code.bin(Arithmetic::Mul, row, n);
     let state = states.map(|words| BlockState { words, number: block, is_first: None });
-    let block = RowBlock { fold, row, state, results, looks_first: fold.looks_first() };
+    let block = RowBlock { fold, row, state, operands, results, looks_first: fold.looks_first() };
     let done = block.fold::<Infallible>(code, columns, None, &mut |code, column| {
         let point = code.add_at(first, column);
         let values = match fold.neighbours() {
@@ -130,13 +131,18 @@ fn fold_in_memory(
 
 fn merge_pieces(code: &mut Code, arguments: &GpuArguments, fold: &dyn BlockFold, dtypes: &[DType]) {
     let row = code.builtin(Builtin::CubePos);
-    let results = results(arguments, dtypes);
-    let block = RowBlock { fold, row, state: None, results, looks_first: false };
+    let (operands, results) = operands_and_results(arguments, dtypes);
+    let block = RowBlock { fold, row, state: None, operands, results, looks_first: false };
     block.merge(code, arguments.buffers[0].array, arguments.scalars[0]);
 }
 
-fn results(arguments: &GpuArguments, dtypes: &[DType]) -> Vec<(Buffer, DType)> {
-    arguments.buffers[1..].iter().cloned().zip(dtypes.iter().copied()).collect()
+/// The operands behind the first one, and the results with their types.
+type OperandsAndResults = (Vec<Buffer>, Vec<(Buffer, DType)>);
+
+fn operands_and_results(arguments: &GpuArguments, dtypes: &[DType]) -> OperandsAndResults {
+    let rest = &arguments.buffers[1..];
+    let (operands, results) = rest.split_at(rest.len() - dtypes.len());
+    (operands.to_vec(), results.iter().cloned().zip(dtypes.iter().copied()).collect())
 }
 
 /// The first column of a piece, and the end of its columns.
@@ -162,6 +168,8 @@ pub struct RowBlock<'f> {
     pub row: Variable,
     /// The state that the block writes; none if it writes results.
     pub state: Option<BlockState>,
+    /// Further operands; none if the block writes a state.
+    pub operands: Vec<Buffer>,
     /// The results with their types.
     pub results: Vec<(Buffer, DType)>,
     /// Whether the block looks at its first round of elements, for which they are read twice.
@@ -216,13 +224,11 @@ impl RowBlock<'_> {
     where
         Self: 'f,
     {
-        let RowBlock { fold, row, state, results, looks_first } = self;
+        let RowBlock { fold, row, state, operands, results, looks_first } = self;
         let shared = code.shared(U32, fold.shared_words());
         let (index, device) = (code.index, code.device);
-        (
-            shared,
-            fold.code(code.scope, BlockMemory { shared, state, row, results, index, device, looks_first }),
-        )
+        let memory = BlockMemory { shared, state, row, operands, results, index, device, looks_first };
+        (shared, fold.code(code.scope, memory))
     }
 }
 

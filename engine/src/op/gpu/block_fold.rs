@@ -126,6 +126,8 @@ pub struct BlockMemory {
     pub state: Option<BlockState>,
     /// The number of the row, by which its results are placed.
     pub row: Variable,
+    /// Further operands, of which the row has its own part; none if the block writes a state.
+    pub operands: Vec<Buffer>,
     /// The results with their types.
     pub results: Vec<(Buffer, DType)>,
     /// The type of element numbers.
