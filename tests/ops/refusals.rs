@@ -99,6 +99,14 @@ const CALLS: &[(&str, &[&str], &str)] = &[
     ("avg_pool(a, size=[2, 5])", &["f32[1, 2, 4, 4]"], "no window of 5 fits on axis 3 of f32[1, 2, 4, 4]"),
     ("multinomial(a, num_samples=4)", &["f32[2, 3]"], "`multinomial` cannot draw 4 of f32[2, 3]"),
     ("multinomial(a, b, num_samples=2)", &["f32[2, 3]", "f32[2, 2]"], "with uniform numbers f32[2, 2]"),
+    ("draw_rows(a, b, k=4)", &["f32[2, 3]", "f32[2, 1]"], "`draw_rows` of k = 4 from f32[2, 3]"),
+    ("draw_rows(a, b, k=600)", &["f32[2, 900]", "f32[2, 1]"], "`draw_rows` of k = 600 from f32[2, 900]"),
+    ("draw_rows(a, b, k=2)", &["f32[2, 3]", "f32[3, 1]"], "`draw_rows` of f32[2, 3] by f32[3, 1]"),
+    (
+        "draw_rows(a, b, k=2, temperature=0.0)",
+        &["f32[2, 3]", "f32[2, 1]"],
+        "a temperature that is not above 0",
+    ),
 ];
 
 #[test]

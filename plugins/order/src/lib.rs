@@ -4,6 +4,9 @@
 //! number in both directions. Equal elements keep their order.
 
 mod axis;
+mod draw_code;
+mod draw_fold;
+mod draw_rows;
 mod nearest;
 mod quantile;
 mod ragged;
@@ -21,11 +24,13 @@ mod sort_rows;
 mod topk;
 mod topk_buffer;
 mod topk_code;
+mod topk_ending;
 mod topk_form;
 mod topk_gpu;
 mod topk_rows;
 mod topk_trim;
 
+pub use draw_rows::draw_rows;
 pub use nearest::{nearest, nearest_of_lists, nearest_rows, rows_by_bounds, within};
 pub use quantile::{kthvalue, median, quantile};
 pub use ragged::{
@@ -55,6 +60,7 @@ impl Plugin for Order {
             bucketize(),
             sort_rows(),
             topk_rows(),
+            draw_rows(),
             nearest(),
             nearest_rows(),
             rows_by_bounds(),

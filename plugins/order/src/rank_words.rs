@@ -9,13 +9,15 @@ use engine_core::cubecl;
 use engine_core::cubecl::prelude::*;
 use engine_core::ir::DType;
 
-/// How elements are ordered. -0 and 0 are equal, and NaN comes last.
+/// How elements are ordered. -0 and 0 are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Order {
     /// Their type.
     pub dtype: DType,
     /// Whether the largest number comes first.
     pub is_descending: bool,
+    /// Whether NaN comes before all numbers. If not, it comes last.
+    pub is_nan_first: bool,
 }
 
 impl Order {
@@ -55,8 +57,9 @@ impl Order {
         self.infinity() | (fraction >> 1)
     }
 
+    /// The first word of the rank of NaN, which no number has.
     fn nan_rank(self) -> u32 {
-        self.mask()
+        if self.is_nan_first { 0 } else { self.mask() }
     }
 
     /// The words of what stands where there is no element: the number that comes last.

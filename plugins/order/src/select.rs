@@ -56,6 +56,18 @@ impl<T: Ranked, E: Entry> Select<T, E> {
         (*parts.has_threshold == 1).then(|| parts.entries[self.k - 1].rank())
     }
 
+    /// The first `k` entries of all, in order.
+    pub fn best<'s>(&self, state: &'s mut [u64]) -> &'s [E] {
+        let State { n, entries, .. } = self.parts(state);
+        let n = *n as usize;
+        if n > self.k {
+            entries[..n].select_nth_unstable(self.k - 1);
+        }
+        let best = &mut entries[..n.min(self.k)];
+        best.sort_unstable();
+        best
+    }
+
     fn offer(&self, parts: &mut State<E>, rank: u64, index: usize) {
         if self.threshold(parts).is_none_or(|threshold| rank < threshold) {
             self.push(parts, E::new(rank, index));
@@ -100,13 +112,7 @@ impl<T: Ranked, E: Entry> RowFold for Select<T, E> {
     }
 
     fn finish(&self, state: &mut [u64], results: &mut Share) {
-        let parts = self.parts(state);
-        let n = *parts.n as usize;
-        if n > self.k {
-            parts.entries[..n].select_nth_unstable(self.k - 1);
-        }
-        let best = &mut parts.entries[..n.min(self.k)];
-        best.sort_unstable();
+        let best = self.best(state);
         let (values, indices) = (results.take::<T>(0), results.take::<i32>(1));
         for (entry, (value, index)) in best.iter().zip(values.iter_mut().zip(indices.iter_mut())) {
             *value = T::of_rank(entry.rank(), self.descending);

@@ -27,7 +27,7 @@ const ENTRIES: usize = 1 << 22;
 /// The launches that sort the rows of a call's operand and write the first `count` of each, with their indices.
 pub fn sorted(call: &KernelCall, is_descending: bool, count: usize, device: &DeviceModel) -> GpuKernel {
     let (n_rows, n) = call.rows();
-    let order = Order { dtype: dtype(call), is_descending };
+    let order = Order { dtype: dtype(call), is_descending, is_nan_first: false };
     let is_wide = order.is_wide();
     let longest = if is_wide { WIDE_CAPACITY } else { CAPACITY };
     let longest = fitting(longest, if is_wide { 12 } else { 8 }, device);

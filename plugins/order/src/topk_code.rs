@@ -1,16 +1,15 @@
 //! The code of a top-k selection: a block offers the columns of a row to its top-k buffer.
 
-use crate::rank_words::{Order, high_of, high_rank, low_of, low_rank};
+use crate::rank_words::{Order, high_of, high_rank, low_rank};
 use crate::topk_buffer::{
     BOUND, COUNT, LOADED, STORED, clear_flag, count, end_look, load, look, offer, resume, save,
     sort_and_trim, start, start_look,
 };
+use crate::topk_ending::Selected;
 use crate::topk_form::TopKForm;
 use crate::topk_trim::{BINS, trim};
 use engine_core::codegen::{Code, native};
-use engine_core::cubecl::ir::{
-    Arithmetic, Builtin, Comparison, ElemType, FloatKind, Scope, UIntKind, Variable,
-};
+use engine_core::cubecl::ir::{Arithmetic, Comparison, ElemType, FloatKind, Scope, UIntKind, Variable};
 use engine_core::ir::DType;
 use engine_core::op::gpu::{BlockFoldCode, BlockMemory, BlockState, Bound};
 
@@ -36,13 +35,18 @@ pub struct TopKCode<'f> {
 
 /// Whether an element may precede the threshold whose first word is `bound`. It may if both are equal: a GPU that takes
 /// subnormal numbers for zero finds the bound right behind zero equal to zero. It may if either is NaN, too. The ranks decide
-/// then.
-fn may_pass(code: &mut Code, value: Variable, bound: Variable, is_descending: bool) -> Variable {
-    let is_behind = match is_descending {
+/// then. Where NaN comes first, it passes by its bits on devices whose comparisons ignore NaN.
+fn may_pass(code: &mut Code, value: Variable, bound: Variable, order: Order) -> Variable {
+    let is_behind = match order.is_descending {
         true => code.cmp(Comparison::Lower, value, bound),
         false => code.cmp(Comparison::Greater, value, bound),
     };
-    code.not(is_behind)
+    let may_pass = code.not(is_behind);
+    if !order.is_nan_first {
+        return may_pass;
+    }
+    let is_nan = code.is_nan(value);
+    code.or(may_pass, is_nan)
 }
 
 impl BlockFoldCode for TopKCode<'_> {
@@ -62,9 +66,9 @@ impl BlockFoldCode for TopKCode<'_> {
         let is_new = code.cmp(Comparison::NotEqual, is_first, zero);
         let is_short = code.cmp(Comparison::NotEqual, count, k);
         let is_open = code.or(is_new, is_short);
-        let (is_descending, index, device) = (form.order.is_descending, code.index, code.device);
+        let (order, index, device) = (form.order, code.index, code.device);
         let admits = move |scope: &mut Scope, value: Variable| {
-            may_pass(&mut Code::new(scope, index, device), value, bound, is_descending)
+            may_pass(&mut Code::new(scope, index, device), value, bound, order)
         };
         Some(Bound { is_open, admits: Box::new(admits) })
     }
@@ -119,7 +123,7 @@ impl BlockFoldCode for TopKCode<'_> {
             let index = code.add_at(column, offset);
             match self.bound {
                 Some(bound) => {
-                    let may_pass = may_pass(code, value, bound, self.form.order.is_descending);
+                    let may_pass = may_pass(code, value, bound, self.form.order);
                     code.when(may_pass, |code| self.offer_value(code, value, index));
                 }
                 None => self.offer_value(code, value, index),
@@ -177,7 +181,7 @@ impl BlockFoldCode for TopKCode<'_> {
         self.count(code, None);
         let Some((states, first)) = self.state() else {
             self.sort_and_trim(code);
-            return self.write(code);
+            return self.end(code);
         };
         let TopKForm { k, shape, .. } = *self.form;
         let save = |code: &mut Code| {
@@ -289,49 +293,11 @@ impl<'f> TopKCode<'f> {
         load::expand(code.scope, native(words), native(states), native(first), k, shape);
     }
 
-    /// Writes values and indices.
-    fn write(&self, code: &mut Code) {
-        let TopKForm { k, order, shape, .. } = *self.form;
-        let unit = code.builtin(Builtin::UnitPosX);
-        let end = code.at(k as i64);
+    /// Ends the row with its first entries.
+    fn end(&self, code: &mut Code) {
+        let TopKForm { k, order, shape, ref ending, .. } = *self.form;
+        let (counter, memory) = (self.counter, &self.memory);
         let count = self.control(code, COUNT);
-        let first = code.scaled(self.memory.row, k as i64);
-        code.range(unit, end, shape.threads as i64, |code, place| {
-            let number = code.cast(U32, place);
-            let is_there = code.less(number, count);
-            let to = code.add_at(first, place);
-            for (i, (buffer, dtype)) in self.memory.results.iter().enumerate() {
-                let value = match i {
-                    0 => self.value(code, order, place, is_there),
-                    _ => self.index(code, *dtype, place, is_there),
-                };
-                buffer.store(code, to, value);
-            }
-        });
-    }
-
-    fn value(&self, code: &mut Code, order: Order, place: Variable, is_there: Variable) -> Variable {
-        let capacity = code.at(self.form.shape.capacity as i64);
-        let high = code.load(self.memory.shared, place);
-        let mut words = [high, code.int(U32, 0)];
-        words[0] = high_of::expand(code.scope, native(high), order).into();
-        if order.is_wide() {
-            let second = code.add_at(place, capacity);
-            let low = code.load(self.memory.shared, second);
-            words[1] = low_of::expand(code.scope, native(high), native(low), order).into();
-        }
-        let last = order.last().map(|word| code.int(U32, i64::from(word)));
-        let words = [0, 1].map(|i| code.select(is_there, words[i], last[i]));
-        code.of_words(code.device.memory(order.dtype), words)
-    }
-
-    fn index(&self, code: &mut Code, dtype: DType, place: Variable, is_there: Variable) -> Variable {
-        let indices = code.at(self.form.shape.indices() as i64);
-        let place = code.add_at(place, indices);
-        let index = code.load(self.memory.shared, place);
-        let index = code.cast(code.device.register(dtype), index);
-        let none = code.int(code.device.register(dtype), -1);
-        let index = code.select(is_there, index, none);
-        code.cast(code.device.memory(dtype), index)
+        ending.emit(code, &Selected { k, order, shape, count, counter, memory });
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::rank_words::Order;
 use crate::topk_buffer::N_CONTROLS;
+use crate::topk_ending::Ending;
 use crate::topk_trim::{self, BINS};
 use engine_core::device_model::DeviceModel;
 use engine_core::op::gpu::Shape;
+use std::sync::Arc;
 
 /// The most selected elements of a row. More leave the buffer too little room for others.
 const MOST_SELECTED: usize = 2560;
@@ -53,6 +55,8 @@ pub struct TopKForm {
     pub n_groups: usize,
     /// Whether a full buffer is trimmed by histograms of its ranks. If not, it is sorted.
     pub trims: bool,
+    /// The results that follow from the selected elements.
+    pub ending: Arc<dyn Ending>,
 }
 
 /// The most threads of a block. Ranks of two words leave room for the entries of fewer threads.
@@ -69,7 +73,13 @@ const NEWCOMERS: usize = 128;
 
 impl TopKForm {
     /// The form for rows of `n` elements; a group of `aligned` neighbours never crosses the end of a row.
-    pub fn new(k: usize, order: Order, n: usize, aligned: usize, device: &DeviceModel) -> TopKForm {
+    pub fn new(
+        k: usize,
+        order: Order,
+        [n, aligned]: [usize; 2],
+        ending: Arc<dyn Ending>,
+        device: &DeviceModel,
+    ) -> TopKForm {
         let is_wide = order.is_wide();
         let most = if is_wide { WIDE_THREADS } else { THREADS };
         let width = width_of(order.dtype.size());
@@ -86,7 +96,7 @@ impl TopKForm {
         let n_groups = if looks { n_groups } else { 0 };
         let n_more = n_groups + BINS + topk_trim::n_words(threads);
         let trims = k >= FEWEST_TRIMMED && fits_with(shape, n_more, device);
-        TopKForm { k, order, shape, width, is_side_by_side, trigger, n_groups, trims }
+        TopKForm { k, order, shape, width, is_side_by_side, trigger, n_groups, trims, ending }
     }
 
     /// Words of an entry. They lie in planes: all first words, then all second words, and so on.

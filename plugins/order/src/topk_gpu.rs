@@ -8,6 +8,7 @@
 use crate::rank_words::Order;
 use crate::topk_buffer::N_CONTROLS;
 use crate::topk_code::TopKCode;
+use crate::topk_ending::Ending;
 use crate::topk_form::{TopKForm, can_select};
 use crate::topk_trim;
 use engine_core::cubecl::ir::Scope;
@@ -16,7 +17,7 @@ use engine_core::ir::DType;
 use engine_core::op::gpu::{BlockFold, BlockFoldCode, BlockMemory};
 use std::sync::Arc;
 
-/// The block fold that selects the first `k` of rows of `n` elements.
+/// The block fold that selects the first `k` of rows of `n` elements, and ends with them.
 ///
 /// # Errors
 /// If a sort is faster, or the buffer exceeds the shared memory of a block.
@@ -24,17 +25,18 @@ pub fn selection(
     k: usize,
     order: Order,
     n: usize,
+    ending: Arc<dyn Ending>,
     device: &DeviceModel,
 ) -> Result<Arc<dyn BlockFold>, &'static str> {
     match can_select([k, n], order, device) {
-        true => Ok(Arc::new(TopKForm::new(k, order, n, n, device))),
+        true => Ok(Arc::new(TopKForm::new(k, order, [n, n], ending, device))),
         false => Err("it selects more elements than a block holds"),
     }
 }
 
 impl BlockFold for TopKForm {
     fn names(&self) -> [&'static str; 2] {
-        ["select_rows", "select_pieces"]
+        [self.ending.name(), "select_pieces"]
     }
 
     fn threads(&self) -> usize {
@@ -72,7 +74,8 @@ impl BlockFold for TopKForm {
     }
 
     fn merging(&self, n_pieces: usize, device: &DeviceModel) -> Arc<dyn BlockFold> {
-        Arc::new(TopKForm::new(self.k, self.order, self.k * n_pieces, 1, device))
+        let ending = Arc::clone(&self.ending);
+        Arc::new(TopKForm::new(self.k, self.order, [self.k * n_pieces, 1], ending, device))
     }
 
     fn code(&self, scope: &mut Scope, memory: BlockMemory) -> Box<dyn BlockFoldCode + '_> {

@@ -6,6 +6,7 @@ use crate::rank_words::Order;
 use crate::select::Select;
 use crate::sort_gpu;
 use crate::sort_rows::ordered;
+use crate::topk_ending::ValuesAndIndices;
 use crate::topk_gpu::selection;
 use engine_core::codegen::fold_rows;
 use engine_core::device_model::DeviceModel;
@@ -114,8 +115,8 @@ fn is_descending(call: &KernelCall) -> bool {
 }
 
 fn block_fold(call: &KernelCall, device: &DeviceModel) -> Result<Arc<dyn BlockFold>, &'static str> {
-    let order = Order { dtype: dtype(call), is_descending: is_descending(call) };
-    selection(k(call), order, call.rows().1, device)
+    let order = Order { dtype: dtype(call), is_descending: is_descending(call), is_nan_first: false };
+    selection(k(call), order, call.rows().1, Arc::new(ValuesAndIndices), device)
 }
 
 fn oracle(call: &KernelCall, args: &[&OracleTensor]) -> Vec<OracleTensor> {
