@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 #[path = "ops/defects.rs"]
 mod defects;
+#[path = "ops/draws.rs"]
+mod draws;
 #[path = "ops/named.rs"]
 mod named;
 #[path = "ops/on_gpu.rs"]

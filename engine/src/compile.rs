@@ -11,7 +11,7 @@ use crate::fusion::{
     self, Fused, JOIN_PRODUCTS, Kernel, KernelBody, NotFused, copy_once, fuse_with, join_products,
     separate_scores, share_copies, split_columns, split_scans,
 };
-use crate::ir::{Graph, Level, NodeId, Symbol, Target};
+use crate::ir::{Graph, Level, MOST_SELECTED, NodeId, Symbol, Target};
 use crate::last_rows::last_rows;
 use crate::lower::primitives_for;
 use crate::numerics::{Numerics, Precision};
@@ -80,6 +80,7 @@ impl Options {
             attended_in_f32: everywhere.max(kernels.columns_in_tiles),
             attended_in_halves: everywhere.max(on_tensor_cores).max(halves_in_tiles),
             attended_in_f64: if kernels.attention_in_f64 { everywhere } else { 0 },
+            most_selected: MOST_SELECTED,
             has_f64,
             ends_rows_early: folds_any,
         }

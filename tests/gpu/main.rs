@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 mod attention;
 mod bad_indices;
 mod convolutions;
+mod draws;
 mod extremes;
 mod folds;
 mod kernels;

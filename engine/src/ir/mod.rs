@@ -37,7 +37,7 @@ pub use prim::{Combine, MatmulSpec, Monoid, Requirement, View};
 pub(crate) use pruned::{Needs, with_needs};
 pub use random::stream_of;
 pub use scalar::{Binary, Foreign, Scalar, Unary};
-pub use target::Target;
+pub use target::{MOST_SELECTED, Target};
 pub(crate) use text::NodeText;
 pub use text::{TextError, parse, read_extent};
 pub use types::{Type, broadcast_shapes, dense_strides};

@@ -3,6 +3,9 @@
 use super::DType;
 use crate::numerics::Precision;
 
+/// Elements of a row of `f32` that a block of any GPU selects.
+pub const MOST_SELECTED: usize = 512;
+
 /// The properties of a device that expansions decide from. The default holds for any device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
@@ -23,6 +26,8 @@ pub struct Target {
     pub attended_in_halves: usize,
     /// The same of `f64`.
     pub attended_in_f64: usize,
+    /// The most elements of a row of `f32` that a kernel selects and goes on with; 0 if each op has a kernel of its own.
+    pub most_selected: usize,
     /// Whether the device computes in double precision.
     pub has_f64: bool,
     /// Whether a row of a kernel may end before another, as on the threads of a CPU.

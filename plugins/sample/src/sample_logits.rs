@@ -8,7 +8,7 @@ use engine_core::op::{AttrKind, AttrSpec, Example, InputSpec, Lowering, OpForm, 
 /// al. 2020). Finally, it is cut to tokens at least `min_p` times as likely as the first. Ties go to the lower token, and
 /// the first token always stays. A temperature of 0 takes the largest logit. The uniform numbers, in (0, 1), select by
 /// the inverse of the cumulative distribution. They are given or drawn anew at every step. A row without a distribution
-/// draws -1: all of it is -inf, or some of it NaN or inf.
+/// draws -1: all of it is -inf, or some of it NaN or inf. Devices draw among few of the logits in one kernel, `draw_rows`.
 pub fn sample_logits() -> OpForm {
     OpForm::new("sample_logits", "Draws tokens from the most likely ones of each row.")
         .input("logits", "[…, V], unnormalised log-probabilities")
@@ -113,23 +113,43 @@ fn drawn(b: &mut Builder, call: &Lowering) -> Value {
                 let rows: Vec<usize> = (0..last).collect();
                 (b.broadcast_axes(first, &rows, &drawn.shape), logits)
             }
-            false => decided(b, logits, call, &drawn),
+            false => {
+                let u = uniform(b, logits, call, &drawn);
+                match attrs_of_rows(b, logits, &drawn, call.attrs) {
+                    Some(attrs) => return checked(b.call("draw_rows", &[logits, u], attrs))[0],
+                    None => decided(b, logits, u, call.attrs),
+                }
+            }
         };
-    // The largest logit is finite if and only if there is a distribution. It is NaN if any logit is NaN, and it is among
-    // any number of the first ones.
+    // The largest logit is finite if and only if there is a distribution. It is NaN if any logit is NaN.
     let largest = b.reduce(Monoid::Max, among, &[last]);
     let largest = b.unreduce(largest, &[last], token);
     b.map(&[largest, token], |v| E::select(v[0].gt(f64::NEG_INFINITY) & v[0].lt(f64::INFINITY), v[1], -1i64))
 }
 
-/// The tokens that uniform numbers select, and the logits of the candidates.
-fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> (Value, Value) {
+/// The uniform numbers, given or drawn.
+fn uniform(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> Value {
     let u = match call.inputs.get(1) {
         Some(&u) => u,
         None => b.random_uniform("uniform", &drawn.extents()),
     };
-    let u = b.cast(u, b.dtype(logits));
-    let candidates = candidates(b, logits, call.attrs);
+    b.cast(u, b.dtype(logits))
+}
+
+/// The attributes of `draw_rows`, if that op draws the tokens: few of the logits stay, and they are `f32`.
+fn attrs_of_rows(b: &Builder, logits: Value, drawn: &Type, attrs: &Attrs) -> Option<Attrs> {
+    let n_tokens = *b.extents(logits).last()?;
+    let k = attrs.opt_int("top_k")? as usize;
+    let draws =
+        b.dtype(logits) == DType::F32 && k < n_tokens && k <= b.target.most_selected && drawn.numel() > 0;
+    let cuts = ["temperature", "top_p", "min_p"].map(|name| (name, Attr::from(attrs.float(name))));
+    let of_rows = Attrs::default().with("k", Attr::from(k as i64));
+    draws.then(|| cuts.into_iter().fold(of_rows, |all, (name, value)| all.with(name, value)))
+}
+
+/// The tokens that uniform numbers select, and the logits of the candidates.
+fn decided(b: &mut Builder, logits: Value, u: Value, attrs: &Attrs) -> (Value, Value) {
+    let candidates = candidates(b, logits, attrs);
     let nth = chosen(b, &candidates, u);
     let token = match candidates.tokens {
         // Candidates are in order of tokens, so the number of a candidate is its token.
@@ -144,7 +164,7 @@ fn decided(b: &mut Builder, logits: Value, call: &Lowering, drawn: &Type) -> (Va
 
 /// The tokens that can be drawn.
 struct Candidates {
-    /// Their logits, […, n].
+    /// Their logits, or all logits if NaN may be among the others.
     logits: Value,
     /// Cumulative weights of the candidates, […, n], and infinity for those that are cut away.
     cumulative: Value,
@@ -165,8 +185,10 @@ fn candidates(b: &mut Builder, logits: Value, attrs: &Attrs) -> Candidates {
     }
     let largest = Attrs::default().with("k", Attr::from(k as i64));
     let sorted = checked(b.call("topk", &[logits], largest));
+    // A selection leaves out NaN.
+    let among = if k < n_tokens { logits } else { sorted[0] };
     if !is_cut {
-        return Candidates::all(b, sorted[0], Some(sorted[1]), attrs);
+        return Candidates { logits: among, ..Candidates::all(b, sorted[0], Some(sorted[1]), attrs) };
     }
     let weights = weights(b, sorted[0], attrs);
     let so_far = cumulated(b, weights);
@@ -181,7 +203,7 @@ fn candidates(b: &mut Builder, logits: Value, attrs: &Attrs) -> Candidates {
     let cumulative = b.map(&[kept, so_far], |v| E::select(v[0], v[1], f64::INFINITY));
     let ends = b.map(&[kept, so_far], |v| E::select(v[0], v[1], 0.0));
     let total = b.reduce(Monoid::Max, ends, &[last]);
-    Candidates { logits: sorted[0], cumulative, total, tokens: Some(sorted[1]) }
+    Candidates { logits: among, cumulative, total, tokens: Some(sorted[1]) }
 }
 
 impl Candidates {
