@@ -76,7 +76,7 @@ fn index_arithmetic_joins_the_lookups_of_an_energy() {
 /// Noise, a temperature that falls with the steps, softmax, argmax and choice. The gradient takes the softmax.
 #[test]
 fn noise_temperature_softmax_and_the_hard_choice_are_one_row_kernel() {
-    let (compiled, _) = training_of_numbers_by("navigator.ron", "train", 128);
+    let (compiled, _) = training_of_numbers_by("navigator.ron", ["queries", "train"], 128);
     let noisy: Vec<&Kernel> =
         launched(&compiled).filter(|kernel| has(kernel, "random log neg log")).collect();
     assert_eq!(noisy.len(), 1, "{}", table(&compiled));
@@ -245,13 +245,13 @@ fn clipping_joins_the_step_of_the_optimizer() {
 
 /// A training step of the stage `train` on batches of 4 numbers.
 fn training_of_numbers(file: &str) -> (Compiled, Pipeline) {
-    training_of_numbers_by(file, "train", 4)
+    training_of_numbers_by(file, ["rows", "train"], 4)
 }
 
-fn training_of_numbers_by(file: &str, stage: &str, batch: usize) -> (Compiled, Pipeline) {
+fn training_of_numbers_by(file: &str, [data, stage]: [&str; 2], batch: usize) -> (Compiled, Pipeline) {
     let (pipeline, registry) = load(file);
     let fields = vec![("number".into(), Type::scalar(DType::I32))];
-    let split = SplitShape { data: "rows".into(), n_rows: 65_536, n_held: 65_536, fields };
+    let split = SplitShape { data: data.into(), n_rows: 65_536, n_held: 65_536, fields };
     let rows = Rows::Batches { batch, per_epoch: 65_536 / batch };
     let stage: &TrainStage =
         pipeline.stages.iter().find(|found| &*found.name == stage).unwrap().get().unwrap();

@@ -134,11 +134,11 @@ impl Step {
         move |name| run.outputs[name].to_f64()
     }
 
-    /// Numbers between -1 and 1, none near another.
+    /// Numbers between -1 and 1 without a pattern, so that no absolute value or order is at its edge.
     fn operands(&self) -> Operands {
         let of = |(at, (id, kind)): (usize, (usize, InputKind))| {
             let ty = self.whole.ty(Value::of(id));
-            let number = |i: usize| ((i * 37 + at * 11) as f64 * 0.618_034).fract() * 2.0 - 1.0;
+            let number = |i: usize| ((i * 37 + at * 11) as f64).sin().mul_add(43_758.545, 0.5).fract();
             let numbers: Vec<f64> = (0..ty.numel()).map(number).collect();
             let tensor = OracleTensor::new(ty.dtype, &ty.extents(), &numbers);
             (kind == InputKind::Param).then(|| (self.whole.node(id).name().to_string(), tensor))

@@ -79,24 +79,24 @@ mod tests {
         assert!((7.5..49.7).contains(&chi_squared), "{chi_squared}");
     }
 
-    /// Pairs of neighbours and places of 13 rows, over 4,000 epochs.
+    /// Pairs of neighbours and places of 13 rows, over 8,000 epochs.
     #[test]
     fn rows_come_at_all_places_and_behind_all_others() {
         let (mut places, mut pairs) = ([[0.0f64; 13]; 13], [[0.0f64; 13]; 13]);
-        for epoch in 0..4000 {
-            let order = order(5, epoch, 13);
+        for epoch in 0..8000 {
+            let order = order(6, epoch, 13);
             order.iter().enumerate().for_each(|(place, &row)| places[row as usize][place] += 1.0);
             order.windows(2).for_each(|pair| pairs[pair[0] as usize][pair[1] as usize] += 1.0);
         }
         let chi_squared = |count: f64, mean: f64| (count - mean).powi(2) / mean;
-        let of_places: f64 = places.iter().flatten().map(|&n| chi_squared(n, 4000.0 / 13.0)).sum();
+        let of_places: f64 = places.iter().flatten().map(|&n| chi_squared(n, 8000.0 / 13.0)).sum();
         // 144 degrees of freedom: the 99.9th percentile is 202.
         assert!(of_places < 202.0, "{of_places}");
         assert!((0..13).all(|row| pairs[row][row] == 0.0));
         let others = pairs.iter().enumerate().flat_map(|(row, counts)| {
             counts.iter().enumerate().filter(move |(other, _)| *other != row).map(|(_, &n)| n)
         });
-        let of_pairs: f64 = others.map(|n| chi_squared(n, 4000.0 / 13.0)).sum();
+        let of_pairs: f64 = others.map(|n| chi_squared(n, 8000.0 / 13.0)).sum();
         // At most 155 degrees of freedom: the 99.9th percentile is 215.
         assert!(of_pairs < 215.0, "{of_pairs}");
     }
