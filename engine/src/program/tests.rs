@@ -69,7 +69,13 @@ fn a_library_rounds_a_product_as_its_epilogue_does() {
         &product(DType::BF16, [256, 512, 1024], true),
         &DeviceModel::H200,
         &Recorded::default(),
-        &expect![[r#""#]],
+        &expect![[r#"
+            programs small: 1 launches, 2 steps, workspaces 33554432 B
+               0 matmul t.2  # stream 0, variant: tuned on device (library | library in parts: 4 | tensor cores 128x256 | tensor cores 256x128 | tensor cores 128x128 | sliced)
+                   matmul bf16 256x1024 @ 1024x512 (@0, @1) -> bf16 @2, algorithm: tuned on device, workspace at most 33554432 B
+                   kernel map <128 x 256> (@2, @2) [131072]
+                 library workspace of stream 0: 33554432 B at 0
+        "#]],
     );
 }
 
