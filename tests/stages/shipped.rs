@@ -166,7 +166,7 @@ fn the_gradient_of_the_shipped_table_is_in_order_and_leaves_padding_out() {
             assert_eq!(found, run(device, fuse)[1], "{place}: another run");
             assert_eq!(found[10 * 64..], [0.0; 64], "{place}: padding");
             for (a, b) in found.iter().zip(&expected) {
-                assert!((a - b).abs() <= 1e-8, "{place}: {a} is not {b}");
+                assert!((a - b).abs() <= 1e-7, "{place}: {a} is not {b}");
             }
         }
     }
