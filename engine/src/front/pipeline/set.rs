@@ -88,12 +88,16 @@ fn stage(root: &mut Ron, name: &str) -> bool {
 /// value reports it if it is unknown.
 fn find<'r>(root: &'r mut Ron, steps: &[&str], span: Span, diags: &mut Diagnostics) -> Option<&'r mut Ron> {
     let mentioned = mentions(root);
+    // A path may start at a stage.
+    let stages = field(root, "stages").map(parts).unwrap_or_default();
+    let stages: Vec<String> = stages.into_iter().map(|(name, _)| name.to_owned()).collect();
     let mut place = root;
     for (i, step) in steps.iter().enumerate() {
         let last = i + 1 == steps.len();
         let is_known = field(place, step).is_some();
         if !is_known && (is_lost(steps, &mentioned) || !(last && add(place, step, span))) {
-            let known: Vec<&str> = parts(place).into_iter().map(|(name, _)| name).collect();
+            let mut known: Vec<&str> = parts(place).into_iter().map(|(name, _)| name).collect();
+            known.extend(stages.iter().filter(|_| i == 0).map(String::as_str));
             // Names of one letter are near only if they differ in case.
             let near = nearest(step, known.iter().copied());
             let near = near.filter(|near| step.len() > 1 || step.eq_ignore_ascii_case(near));

@@ -76,7 +76,7 @@ fn wrong_overrides_are_told() {
         1 │ 1
           │ ^
           │
-          = help: known here are `name`, `seed`, `dims`, `data`, `inputs`, `params`, `nodes`, `stages`, `sed`
+          = help: did you mean `train` for `trian`?
 
         error[E0010]: `batch` must be a whole number, not a word
           ┌─ --set train.batch:1:1
