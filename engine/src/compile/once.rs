@@ -5,7 +5,9 @@
 //! the step, so a graph in which nothing changes keeps its work.
 
 use super::invariant::{Invariant, Work};
-use crate::ir::{Binary, Graph, InputKind, NodeId, NodeOp, Scalar, StateLink, Symbol, Value, free_name};
+use crate::ir::{
+    Binary, Graph, InputKind, Node, NodeId, NodeOp, Scalar, StateLink, Symbol, Value, free_name,
+};
 use std::collections::{BTreeSet, HashSet};
 
 /// The switch of this pass.
@@ -64,17 +66,27 @@ fn is_fixed(graph: &Graph, input: NodeId, data: &[Symbol]) -> bool {
 
 /// Whether a value is an operand of a product, which needs it in memory, perhaps through views.
 fn is_multiplied(graph: &Graph, value: Value) -> bool {
+    let is_view = |id: NodeId| matches!(graph.nodes[id].op, NodeOp::View(_));
+    is_read(graph, value, is_view, |node, _| matches!(node.op, NodeOp::Matmul(_)))
+}
+
+/// Whether a value is read, through nodes that repeat it, by a node that is wanted. That test gets all equal values.
+fn is_read(
+    graph: &Graph,
+    value: Value,
+    repeats: impl Fn(NodeId) -> bool,
+    is_wanted: impl Fn(&Node, &HashSet<Value>) -> bool,
+) -> bool {
     let mut same = HashSet::from([value]);
-    for (id, node) in graph.nodes.iter().enumerate().skip(value.node) {
-        if node.inputs.iter().any(|input| same.contains(input)) {
-            match node.op {
-                NodeOp::Matmul(_) => return true,
-                NodeOp::View(_) => drop(same.insert(Value::of(id))),
-                _ => {}
-            }
+    graph.nodes.iter().enumerate().skip(value.node + 1).any(|(id, node)| {
+        if !node.inputs.iter().any(|input| same.contains(input)) {
+            return false;
         }
-    }
-    false
+        if repeats(id) {
+            same.insert(Value::of(id));
+        }
+        is_wanted(node, &same)
+    })
 }
 
 /// What a value is a conversion of to a wider type, or a view.
@@ -97,25 +109,20 @@ fn repeats(graph: &Graph, node: NodeId) -> bool {
 
 /// Whether a value is added to a product of its type, which a library then does.
 fn is_added_to_product(graph: &Graph, value: Value) -> bool {
-    let mut same = HashSet::from([value]);
     let is_product = |other: &Value| {
         let other = behind_widening(graph, *other);
         let is_matmul = matches!(graph.nodes[other.node].op, NodeOp::Matmul(_));
         is_matmul && graph.ty(other).dtype == graph.ty(value).dtype
     };
-    for (id, node) in graph.nodes.iter().enumerate().skip(value.node + 1) {
-        if !node.inputs.iter().any(|input| same.contains(input)) {
-            continue;
-        }
-        let is_sum = node.op == NodeOp::Scalar(Scalar::Binary(Binary::Add));
-        if is_sum && node.inputs.iter().any(|input| !same.contains(input) && is_product(input)) {
-            return true;
-        }
-        if repeats(graph, id) {
-            same.insert(Value::of(id));
-        }
-    }
-    false
+    is_read(
+        graph,
+        value,
+        |id| repeats(graph, id),
+        |node, same| {
+            let is_sum = node.op == NodeOp::Scalar(Scalar::Binary(Binary::Add));
+            is_sum && node.inputs.iter().any(|input| !same.contains(input) && is_product(input))
+        },
+    )
 }
 
 /// Whether a value is worth a plan before the steps: it needs a kernel of its own, as the operand of a product does, and is not
