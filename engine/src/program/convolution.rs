@@ -146,14 +146,14 @@ fn is_copied(body: &MatmulBody, side: Side) -> bool {
         Side::Lhs => (body.lhs, left, right),
         Side::Rhs => (body.rhs, right, left),
     };
-    let is_aligned = matrix.row as usize == aligned(matrix.row as usize, body.dtype);
+    let is_aligned = matrix.row.rem_euclid(row_elements(body.dtype) as i64) == 0;
     let is_small = matrix.col == 1 && matrix.batch == 0 && SMALL * numel <= beside;
     body.uneven[side as usize].is_some() || (!is_aligned && is_small)
 }
 
-/// Elements from row to row, so that rows of these columns start at multiples of [`ROW_BYTES`].
-fn aligned(n_columns: usize, dtype: DType) -> usize {
-    n_columns.next_multiple_of((ROW_BYTES / dtype.size()).max(1))
+/// Elements at whose multiples rows start at multiples of [`ROW_BYTES`].
+fn row_elements(dtype: DType) -> usize {
+    ROW_BYTES / dtype.size()
 }
 
 /// A matrix and its dense copy, whose rows start at multiples of [`ROW_BYTES`].
@@ -178,7 +178,7 @@ impl CopiedMatrix {
         let numel = |axes: &[Axis]| axes.iter().map(|axis| axis.extent).product::<usize>();
         let dtype = kernel.operands[of.operand].ty.dtype;
         let (n_rows, n_columns) = (numel(rows), numel(columns));
-        let row = aligned(n_columns, dtype);
+        let row = n_columns.next_multiple_of(row_elements(dtype));
         let level = Level { offset: of.offset, axes: [batch, rows, columns].concat(), guards: vec![] };
         let dense = Level {
             offset: 0,
