@@ -115,35 +115,27 @@ pub fn matmul_of_permuted(r: &mut Rewriter, op: &NodeOp, inputs: &[Value], ty: &
 
 /// A value whose views come after its scalar operations, which have constants beside one operand. None if none of them moves.
 fn views_last(r: &mut Rewriter, value: Value) -> Option<Value> {
-    let (op, ty) = (r.op(value).clone(), r.ty(value).clone());
-    let inputs = r.operands(value).to_vec();
+    let (op, ty, inputs) = (r.op(value).clone(), r.ty(value).clone(), r.operands(value).to_vec());
     match op {
         NodeOp::View(View::Reshape | View::Permute { .. }) => {
             let moved = views_last(r, inputs[0])?;
             Some(r.make(op, vec![moved], ty))
         }
-        NodeOp::Scalar(scalar) => {
-            let is_variable = |r: &Rewriter, x: &Value| r.constant(*x).is_none();
-            let at = inputs.iter().position(|x| is_variable(r, x))?;
-            if inputs.iter().filter(|x| is_variable(r, x)).count() > 1 {
-                return None;
-            }
-            let x = views_last(r, inputs[at]).unwrap_or(inputs[at]);
+        NodeOp::Scalar(_) => {
+            let mut variable = inputs.iter().filter(|x| r.constant(**x).is_none());
+            let (Some(&x), None) = (variable.next(), variable.next()) else { return None };
+            let x = views_last(r, x).unwrap_or(x);
             let view @ NodeOp::View(View::Reshape | View::Permute { .. }) = r.op(x).clone() else {
                 return None;
             };
             let base = r.operands(x)[0];
             let shape = r.ty(base).shape.clone();
-            let mut operands = vec![];
-            for (i, &input) in inputs.iter().enumerate() {
-                operands.push(match r.constant(input) {
-                    Some(literal) => r.full(literal, Type { shape: shape.clone(), ..r.ty(input).clone() }),
-                    None if i == at => base,
-                    None => return None,
-                });
-            }
-            let result = Type { shape, ..ty.clone() };
-            let value = r.make(NodeOp::Scalar(scalar), operands, result);
+            let mut operand = |input: Value| match r.constant(input) {
+                Some(literal) => r.full(literal, Type { shape: shape.clone(), ..r.ty(input).clone() }),
+                None => base,
+            };
+            let operands = inputs.into_iter().map(&mut operand).collect();
+            let value = r.make(op, operands, Type { shape, ..ty.clone() });
             let value = views_last(r, value).unwrap_or(value);
             Some(r.make(view, vec![value], ty))
         }
