@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 #[path = "loops/edges.rs"]
 mod edges;
+#[path = "common/few.rs"]
+mod few;
 #[path = "loops/gradients.rs"]
 mod gradients;
 #[path = "common/offline.rs"]

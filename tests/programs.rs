@@ -28,6 +28,19 @@ fn mnist_calls_the_library_by_recorded_algorithms() {
     expect_file!["golden/programs_mnist.txt"].assert_eq(&text);
 }
 
+/// The graphs of `benches/catalogue`, which no other test reads.
+#[test]
+fn benchmarks_of_the_catalogue_have_programs() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/catalogue");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let graphs: Vec<_> = files.filter(|file| file.extension().is_some_and(|end| end == "ron")).collect();
+    assert_eq!(graphs.len(), 12);
+    for graph in graphs {
+        let text = explain(&[graph.to_str().unwrap(), "--device", "cuda"]);
+        assert!(text.contains(" launches, "), "{}: {text}", graph.display());
+    }
+}
+
 #[test]
 fn a_search_goes_panel_by_panel() {
     let text = explain(&[&["graphs/search.ron"], &RECORDED[..]].concat());

@@ -16,11 +16,13 @@ use engine::core::stage;
 use engine::runtime::device::Device;
 use engine::runtime::plan_runner::Once;
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestCaseResult};
+use proptest::test_runner::TestCaseResult;
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
+#[path = "common/few.rs"]
+mod few;
 #[path = "common/parsed.rs"]
 mod parsed;
 #[path = "common/present.rs"]
@@ -29,19 +31,11 @@ mod present;
 #[path = "random/generate.rs"]
 mod generate;
 
+use few::few;
 use generate::{Numbers, Recipe, Written, recipe};
 use parsed::parsed;
 
 const SEED: u64 = 3;
-
-/// `PROPTEST_CASES` random cases, or a few fixed ones by default.
-fn few(cases: u32) -> ProptestConfig {
-    let many = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
-    let rng_seed = if many.is_some() { RngSeed::Random } else { RngSeed::Fixed(3) };
-    let cases = many.unwrap_or(cases);
-    // A failing case is reported after a minute of shrinking.
-    ProptestConfig { cases, rng_seed, max_shrink_time: 60_000, ..ProptestConfig::default() }
-}
 
 proptest! {
     #![proptest_config(few(48))]

@@ -2,6 +2,7 @@
 //!
 //! `PROPTEST_CASES=200 cargo test --test loops random_cells` runs many cells.
 
+use super::few::few;
 use super::{outputs, present};
 use engine::Engine;
 use engine::core::bind::MOST_UNROLLED;
@@ -10,7 +11,7 @@ use engine::core::oracle::{Oracle, OracleTensor};
 use engine::core::pipeline::{RunStage, Stage};
 use engine::core::stage;
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestCaseResult};
+use proptest::test_runner::TestCaseResult;
 use std::collections::HashMap;
 
 const NAMES: [&str; 4] = ["h0", "x", "u", "v"];
@@ -125,14 +126,6 @@ fn cells() -> impl Strategy<Value = String> {
             1 => binary("(A) / (1.5 + square(B))"),
         ]
     })
-}
-
-/// `PROPTEST_CASES` random cases, or a few fixed ones.
-fn few(cases: u32) -> ProptestConfig {
-    let many = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
-    let rng_seed = if many.is_some() { RngSeed::Random } else { RngSeed::Fixed(3) };
-    let cases = many.unwrap_or(cases);
-    ProptestConfig { cases, rng_seed, max_shrink_time: 60_000, ..ProptestConfig::default() }
 }
 
 proptest! {
