@@ -1,7 +1,8 @@
 //! Scatters: a launch for the base, then one for the updates, both fused with their producers.
 //!
 //! If the device adds numbers of the type to memory atomically, each update has a thread; sums of floats then vary
-//! in their order. Blocks add many updates to few elements in shared memory first ([`scatter_shared`]). Otherwise a
+//! in their order. Where there are many updates, a thread has a few rows of them, and adds up neighbours with equal
+//! indices. Blocks add many updates to few elements in shared memory first ([`scatter_shared`]). Otherwise a
 //! thread per column and part of the indexed axis visits all indices in order. Where that would take long, a sorted
 //! scatter is used ([`scatter_sorted`]).
 
@@ -28,6 +29,12 @@ use cubecl_core::ir::{Arithmetic, Builtin, Comparison, Variable};
 /// Threads that the parts of an ordered scatter should yield.
 const ENOUGH_THREADS: usize = 1 << 15;
 
+/// Rows of a thread whose neighbours with equal indices are added up.
+const RUN: usize = 4;
+
+/// The fewest threads with [`RUN`] rows each. Fewer would leave multiprocessors idle.
+const FEWEST_RUNS: usize = 1 << 16;
+
 /// Most rows whose indices each block checks before it writes.
 pub const MOST_ROWS_CHECKED: usize = 1024;
 
@@ -50,6 +57,8 @@ pub struct ScatterByUpdate {
     only_checks: bool,
     /// Neighbouring updates that a thread adds with one instruction.
     width: usize,
+    /// Rows of a thread.
+    run: usize,
     /// Threads times width.
     n_points: usize,
 }
@@ -63,8 +72,11 @@ impl ScatterByUpdate {
             true => None,
             false => Some((ENOUGH_THREADS / n_columns.max(1)).clamp(1, indexed.min(indices).max(1))),
         };
-        let n_points = n_columns * parts.unwrap_or(indices);
+        let n_updates = n_columns * parts.unwrap_or(indices);
         let width = if parts.is_none() { atomic_width(dtype, after, device) } else { 1 };
+        let is_word = device.lanes(dtype) == 1 && dtype.size() >= 4;
+        let is_many = indices.is_multiple_of(RUN) && n_updates / (RUN * width) >= FEWEST_RUNS;
+        let run = if parts.is_none() && is_word && is_many { RUN } else { 1 };
         let ScatterBody { update, result, combine, .. } = *body;
         let checks = body.updates.insts.iter().any(|inst| matches!(inst.op, FusedOp::Check { .. }));
         let rows_checked = if checks && parts.is_none() { batch * before * indices } else { 0 };
@@ -80,7 +92,8 @@ impl ScatterByUpdate {
             rows_checked,
             only_checks: false,
             width,
-            n_points,
+            run,
+            n_points: n_updates / run,
         }
     }
 }
@@ -128,6 +141,7 @@ impl Schedule for ScatterByUpdate {
         let mut result = Ok(());
         code.when(is_point, |code| {
             result = match self.parts {
+                None if self.run > 1 => self.add_run(code, &body, point),
                 None => self.add_update(code, &body, point),
                 Some(parts) => self.in_order(code, &body, parts, point),
             };
@@ -163,6 +177,57 @@ impl ScatterByUpdate {
             });
         });
         result
+    }
+
+    /// Adds a few rows of updates. Neighbours with equal indices are added up, so long runs of one index, such as those of
+    /// padding, meet in memory less often.
+    fn add_run(&self, code: &mut Code, body: &BodyCode, point: Variable) -> Result<(), CodegenError> {
+        let (group, column) = (code.divided(point, self.after), code.modulo(point, self.after));
+        let first = code.scaled(group, self.run as i64);
+        let lead = code.divided(first, self.indices);
+        let mut rows = Vec::new();
+        for i in 0..self.run {
+            let i = code.at(i as i64);
+            let row = code.add_at(first, i);
+            let registers = self.index.registers(code, body, row)?;
+            let place = self.index.of_registers(code, body, &registers);
+            let start = code.scaled(row, self.after as i64);
+            let point = code.add_at(start, column);
+            rows.push((place, self.updates(code, body, point, registers)?));
+        }
+        let sums: Vec<Variable> = rows[0].1.iter().map(|&update| code.mutable(update)).collect();
+        let ((mut index, mut is_inside), _) = rows[0];
+        for ((next, is_next_inside), updates) in &rows[1..] {
+            let is_equal = code.cmp(Comparison::Equal, index, *next);
+            let is_other = code.not(is_equal);
+            let ends = code.and(is_inside, is_other);
+            self.end_run(code, body, (lead, index, column), (ends, &sums));
+            for (&sum, &update) in sums.iter().zip(updates) {
+                let together = code.bin(Arithmetic::Add, sum, update);
+                let value = code.select(is_equal, together, update);
+                code.assign(sum, value);
+            }
+            (index, is_inside) = (*next, *is_next_inside);
+        }
+        self.end_run(code, body, (lead, index, column), (is_inside, &sums));
+        Ok(())
+    }
+
+    /// Adds the sums of a run to memory, if it ends here.
+    fn end_run(
+        &self,
+        code: &mut Code,
+        body: &BodyCode,
+        (lead, index, column): (Variable, Variable, Variable),
+        (ends, sums): (Variable, &[Variable]),
+    ) {
+        code.when(ends, |code| {
+            let element = self.result_element(code, lead, index, column);
+            let sums: Vec<Variable> = sums.iter().map(|&sum| code.snapshot(sum)).collect();
+            body.shared.unless_failed(code, |code| {
+                add_atomically(code, body.shared, (self.result, element), &sums);
+            });
+        });
     }
 
     /// The updates of a thread, from `point` on.

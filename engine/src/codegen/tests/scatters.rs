@@ -40,6 +40,18 @@ fn one_instruction_adds_four_neighbours() {
 }
 
 #[test]
+fn equal_neighbours_are_added_up_first() {
+    let n_adds = |n_rows: usize| {
+        let kernel = checked_sum(n_rows, 1024);
+        let updates = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(1);
+        updates.cuda_source().unwrap().text.matches("add_four(&").count()
+    };
+    assert_eq!([1024, 1022, 512].map(n_adds), [4, 1, 1]);
+    check_scatter([2, 1, 10, 512, 1024], Combine::Add, false);
+    check_scatter([1, 2, 300, 1024, 515], Combine::Add, false);
+}
+
+#[test]
 fn a_sum_into_state_checks_all_indices_before_it_writes() {
     let kernel = checked_sum(600, 4);
     let updates = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(1);
@@ -432,8 +444,9 @@ fn check_scatter(
 
     let (n_out, n_updates) = (b.ty(out).numel(), b.ty(updates).numel());
     let (before_it, updates) = (numbers(n_out), numbers(n_updates + 3)[3..].to_vec());
-    // Some indices are out of range, and some are equal.
-    let indices: Vec<i32> = (0..batch * n_indices).map(|i| (i * 7 % (indexed + 2)) as i32 - 1).collect();
+    // Some indices are out of range, and some neighbours are equal.
+    let drawn = |i: usize| (if i % 5 < 2 { i } else { i / 5 * 5 + 2 }) * 7 % (indexed + 2);
+    let indices: Vec<i32> = (0..batch * n_indices).map(|i| drawn(i) as i32 - 1).collect();
     let index_bytes: Vec<u8> = indices.iter().flat_map(|i| i.to_le_bytes()).collect();
     let reads = kernel.operands.iter().filter(|operand| operand.usage == Use::Read);
     let inputs: Vec<Vec<u8>> = reads
