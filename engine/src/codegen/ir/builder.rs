@@ -278,6 +278,25 @@ impl Code<'_> {
         }
     }
 
+    /// The sum of an offset and of terms. Terms with negative strides count from their ends, so that no step of the sum is
+    /// negative: NVRTC 13.0 adds the parts of an index as 64-bit numbers, where a 32-bit sum would wrap around.
+    pub fn element_number(&mut self, offset: i64, terms: &[Term]) -> Variable {
+        let last = |term: &Term| term.extent.saturating_sub(1) as i64;
+        let behind = terms.iter().filter(|term| term.stride < 0).map(|term| term.stride * last(term));
+        let start = self.at(offset + behind.sum::<i64>());
+        terms.iter().fold(start, |sum, term| {
+            let value = match term.stride < 0 {
+                true => {
+                    let last = self.at(last(term));
+                    self.bin(Arithmetic::Sub, last, term.value)
+                }
+                false => term.value,
+            };
+            let step = self.scaled(value, term.stride.abs());
+            self.add_at(sum, step)
+        })
+    }
+
     /// An element number divided by a constant.
     pub fn divided(&mut self, x: Variable, by: usize) -> Variable {
         if by <= 1 || x.is_constant(0) {

@@ -31,10 +31,7 @@ impl Number {
         if let Some(whole) = self.whole {
             return whole;
         }
-        self.terms.iter().fold(code.at(self.offset), |sum, term| {
-            let step = code.scaled(term.value, term.stride);
-            code.add_at(sum, step)
-        })
+        code.element_number(self.offset, &self.terms)
     }
 
     /// Emits the coordinates along axes, of those that are wanted, if no term carries over into another.

@@ -2,7 +2,7 @@
 //! for some neighbouring rows of the result's image.
 
 use crate::codegen::error::CodegenError;
-use crate::codegen::ir::builder::Code;
+use crate::codegen::ir::builder::{Code, Term};
 use crate::codegen::kernel::{KernelCode, KernelSpec, Schedule};
 use crate::codegen::operand::OperandForm;
 use crate::codegen::ops::buffers::{Buffers, Memory};
@@ -116,17 +116,16 @@ impl MatmulOfWindows {
 
 /// The element at coordinates along groups of axes.
 fn element(code: &mut Code, offset: i64, groups: [(&Vec<Axis>, Variable); 2]) -> Variable {
-    let mut index = code.at(offset);
+    let mut terms = vec![];
     for (axes, coordinate) in groups {
         let mut rest = coordinate;
         for (i, axis) in axes.iter().enumerate().rev() {
             let own = if i == 0 { rest } else { code.modulo(rest, axis.extent) };
             rest = if i == 0 { rest } else { code.divided(rest, axis.extent) };
-            let step = code.scaled(own, axis.stride);
-            index = code.add_at(index, step);
+            terms.push(Term { value: own, extent: axis.extent, stride: axis.stride });
         }
     }
-    index
+    code.element_number(offset, &terms)
 }
 
 /// The offsets of all points of axes, in order.

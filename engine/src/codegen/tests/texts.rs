@@ -47,6 +47,23 @@ fn a_map_is_one_guarded_straight_line() {
     "#]].assert_eq(&text_of(&scale_shift_relu(128, 10)));
 }
 
+/// NVRTC 13.0 reads elsewhere if a factor of an index is a negative number modulo 2^32, and several loads share its terms.
+#[test]
+fn reversed_axes_have_no_negative_factors() {
+    let registry = crate::op::Registry::new();
+    let mut b = Builder::new(Graph::new("reversed"), &registry);
+    let x = b.input("x", InputKind::Data, TensorType::new(DType::F32, &[6, 5]));
+    let reversed = b.slice(x, &[5, 4], &[6, 5], &[-1, -1]);
+    let y = b.scale(reversed, 2.0);
+    b.graph.outputs = vec![("y".into(), y)];
+    let kernel = &fuse_with(&b.graph, &Settings::default()).kernels[0];
+    let text = text_of(kernel);
+    assert!(!text.contains("uint32(42949"), "{text}");
+    let numbers: Vec<f32> = (0..30).map(|i| i as f32).collect();
+    let Some(buffers) = on_host::run(kernel, &[bytes(&numbers)], 0) else { return };
+    assert_close(&f32s(&buffers[1]), (0..30).rev().map(|i| 2.0 * f64::from(i)));
+}
+
 #[test]
 fn the_batch_size_is_not_part_of_the_text() {
     let text = |kernel: &Kernel| only_source(kernel).text;
