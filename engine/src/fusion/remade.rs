@@ -30,7 +30,7 @@ pub fn remade(graph: &Graph, materialized: &[bool], cost: &CostModel) -> BTreeSe
         let between = maps.between(&late);
         let bytes = |value: Value| 2 * graph.ty(value).bytes();
         let saved = late.iter().map(|&node| bytes(Value::of(node))).sum();
-        let is_kept = maps.is_used_late(anchor.node) || maps.is_stored[anchor.node];
+        let is_kept = maps.is_used_late(anchor.node) || maps.is_in_memory(anchor.node);
         let added = if is_kept { 0 } else { bytes(anchor) };
         let pays = cost.remaking_pays(graph.ty(anchor).numel(), [saved, added], maps.ops(&between, cost));
         let kept = is_kept.then_some(anchor.node);
@@ -104,6 +104,21 @@ impl<'g> Maps<'g> {
         })
     }
 
+    /// Whether a tensor is stored even if no later kernel reads it. A matmul is not part of a kernel that reduces its rows and
+    /// uses them again, such as one that subtracts their mean.
+    fn is_in_memory(&self, node: NodeId) -> bool {
+        let is_matmul = matches!(self.graph.nodes[node].op, NodeOp::Matmul(_));
+        self.is_stored[node] || is_matmul && self.is_reduced(node)
+    }
+
+    fn is_reduced(&self, node: NodeId) -> bool {
+        self.users[node].iter().any(|&user| match &self.graph.nodes[user].op {
+            NodeOp::Reduce { .. } => true,
+            NodeOp::View(View::Reshape) => self.is_reduced(user),
+            _ => false,
+        })
+    }
+
     fn source(&self, id: NodeId, is_materialized: bool) -> Source {
         let node = &self.graph.nodes[id];
         let is_alone = node.outputs.len() == 1 && node.no_fuse.is_none();
@@ -130,10 +145,13 @@ impl<'g> Maps<'g> {
         }
     }
 
-    /// Whether a view repeats a tensor often.
+    /// Whether a view repeats a tensor often, by one axis or by several that follow each other.
     fn is_repeated(&self, view: NodeId) -> bool {
-        let base = self.graph.ty(self.graph.nodes[view].inputs[0]).numel();
-        FEWEST_REPEATS * base <= self.graph.ty(Value::of(view)).numel()
+        let mut base = self.graph.nodes[view].inputs[0];
+        while let NodeOp::View(View::Broadcast { .. } | View::Reshape) = self.graph.nodes[base.node].op {
+            base = self.graph.nodes[base.node].inputs[0];
+        }
+        FEWEST_REPEATS * self.graph.ty(base).numel() <= self.graph.ty(Value::of(view)).numel()
     }
 
     fn is_map(&self, node: NodeId) -> bool {
