@@ -1,7 +1,7 @@
 //! Batch normalisation.
 
 use engine_core::ir::{Attr, Attrs, Builder, DType, Dim, Type, Value};
-use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue, checked};
+use engine_core::op::{AttrSpec, Grad, GradCall, Lowering, OpForm, TypeIssue, checked};
 
 /// `y = (x - mean) · γ/√(var + ε) + β` for each channel (Ioffe and Szegedy 2015), computed in f32 or wider. In training, mean
 /// and variance are those of the batch, over all other axes, and the running ones move towards them by `momentum`. As in
@@ -26,6 +26,7 @@ pub fn batch_norm() -> OpForm {
             Ok(vec![types[0].clone(), types[3].clone(), types[4].clone()])
         })
         .expand(normalised)
+        .grad(Grad::rule(gradients))
         .tested_on(0.5, 2.0)
         .example(
             "a batch of two",
@@ -85,26 +86,57 @@ fn expect_several(x: &Type, attrs: &Attrs) -> Result<(), TypeIssue> {
 
 fn normalised(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let [x, gamma, beta, running_mean, running_var] = [0, 1, 2, 3, 4].map(|i| b.widen(call.inputs[i]));
-    let (channels, momentum) = (checked(b.ty(x).axis(call.attrs.int("axis"))), call.attrs.float("momentum"));
-    let others = Others { before: (0..channels).collect(), behind: (channels + 1..b.ty(x).rank()).collect() };
+    let (others, momentum) = (Others::of(b, x, call.attrs), call.attrs.float("momentum"));
     if !call.attrs.trains("train") {
-        let middle = others.spread(b, running_mean, x);
-        let centered = b.sub(x, middle);
+        let centered = others.centered(b, x, running_mean);
         let y = scaled(b, centered, [running_var, gamma, beta], &others, call);
         return vec![y, running_mean, running_var];
     }
-    let mean = others.mean(b, x);
-    let middle = others.spread(b, mean, x);
-    let centered = b.sub(x, middle);
-    let squares = b.mul(centered, centered);
-    let var = others.mean(b, squares);
+    let [mean, var] = others.moments(b, x);
+    let centered = others.centered(b, x, mean);
     let y = scaled(b, centered, [var, gamma, beta], &others, call);
-    let extents = b.extents(x);
-    let count: usize = others.before.iter().chain(&others.behind).map(|&axis| extents[axis]).product();
-    let sample = count as f64 / (count as f64 - 1.0);
+    let sample = others.sample(b, x);
     let mean = b.map(&[running_mean, mean], |v| v[0] * (1.0 - momentum) + v[1] * momentum);
     let var = b.map(&[running_var, var], |v| v[0] * (1.0 - momentum) + v[1] * (momentum * sample));
     vec![y, mean, var]
+}
+
+/// The gradients of all operands. With `f = γ/√(var + ε)`, that of x is `f·dy + slope·(x - mean) + offset`: slope and offset
+/// are what mean and variance of the batch add, and depend on `Σ dy` and `Σ dy·(x - mean)` alone.
+fn gradients(b: &mut Builder, call: &GradCall) -> Vec<Option<Value>> {
+    let [x, gamma, running_mean, running_var] = [0, 1, 3, 4].map(|i| b.widen(call.inputs[i]));
+    let [dy, of_mean, of_var] = [0, 1, 2].map(|i| call.grads[i].map(|g| b.widen(g)));
+    let (others, momentum) = (Others::of(b, x, call.attrs), call.attrs.float("momentum"));
+    let eps = call.attrs.float("eps");
+    let trains = call.attrs.trains("train");
+    let [mean, var] = if trains { others.moments(b, x) } else { [running_mean, running_var] };
+    let centered = others.centered(b, x, mean);
+    let scale = b.map(&[var], |v| (v[0] + eps).rsqrt());
+    let factor = b.mul(gamma, scale);
+    let (n, sample) = (others.count(b, x) as f64, others.sample(b, x));
+    let dy = dy.unwrap_or_else(|| b.full_like(x, 0.0));
+    let sum = others.sum(b, dy);
+    let product = b.mul(dy, centered);
+    let product = others.sum(b, product);
+    let [of_mean, of_var] = [of_mean, of_var].map(|g| g.unwrap_or_else(|| b.full_like(running_mean, 0.0)));
+    let of_gamma = b.mul(product, scale);
+    let spread = others.spread(b, factor, x);
+    let (dx, of_mean, of_var) = if trains {
+        let slope = b.map(&[factor, scale, product, of_var], |v| {
+            v[3] * (2.0 * momentum * sample / n) - v[0] * v[1] * v[1] * v[2] / n
+        });
+        let offset = b.map(&[factor, sum, of_mean], |v| v[2] * (momentum / n) - v[0] * v[1] / n);
+        let [slope, offset] = [slope, offset].map(|number| others.spread(b, number, x));
+        let dx = b.map(&[dy, spread, centered, slope, offset], |v| v[0] * v[1] + v[2] * v[3] + v[4]);
+        let [of_mean, of_var] = [of_mean, of_var].map(|g| b.map(&[g], |v| v[0] * (1.0 - momentum)));
+        (dx, of_mean, of_var)
+    } else {
+        let of_mean = b.map(&[of_mean, factor, sum], |v| v[0] - v[1] * v[2]);
+        let of_var = b.map(&[of_var, factor, scale, product], |v| v[0] - v[1] * v[2] * v[2] * v[3] * 0.5);
+        (b.mul(dy, spread), of_mean, of_var)
+    };
+    let gradients = [dx, of_gamma, sum, of_mean, of_var];
+    gradients.iter().zip(call.inputs).map(|(&g, &input)| Some(b.cast(g, b.dtype(input)))).collect()
 }
 
 /// The axes before and behind the channels. Sums go over one side after the other: a few channels with many elements each
@@ -115,13 +147,58 @@ struct Others {
 }
 
 impl Others {
-    /// Means over all of them; those over the axes behind have as many elements each.
-    fn mean(&self, b: &mut Builder, x: Value) -> Value {
-        let inner = if self.behind.is_empty() { x } else { b.mean(x, &self.behind) };
-        if self.before.is_empty() { inner } else { b.mean(inner, &self.before) }
+    fn of(b: &Builder, x: Value, attrs: &Attrs) -> Others {
+        let channels = checked(b.ty(x).axis(attrs.int("axis")));
+        Others { before: (0..channels).collect(), behind: (channels + 1..b.ty(x).rank()).collect() }
     }
 
-    /// A number for each channel at all elements of `like`. Gradients are summed in the order of [`Others::mean`].
+    /// Elements of a channel.
+    fn count(&self, b: &Builder, x: Value) -> usize {
+        let extents = b.extents(x);
+        self.before.iter().chain(&self.behind).map(|&axis| extents[axis]).product()
+    }
+
+    /// The variance of a sample for a variance of 1 of the population.
+    fn sample(&self, b: &Builder, x: Value) -> f64 {
+        let n = self.count(b, x) as f64;
+        n / (n - 1.0)
+    }
+
+    /// Sums over all of them.
+    fn sum(&self, b: &mut Builder, x: Value) -> Value {
+        let inner = if self.behind.is_empty() { x } else { b.sum(x, &self.behind) };
+        if self.before.is_empty() { inner } else { b.sum(inner, &self.before) }
+    }
+
+    /// Mean and variance. Those over the axes behind are of one row, which is read once. The variance of all rows is the mean
+    /// of theirs and of the squares of what their means are off (Chan et al. 1979).
+    fn moments(&self, b: &mut Builder, x: Value) -> [Value; 2] {
+        if self.before.is_empty() || self.behind.is_empty() {
+            let axes = [&self.before[..], &self.behind].concat();
+            let mean = b.mean(x, &axes);
+            let centered = self.centered(b, x, mean);
+            let squares = b.mul(centered, centered);
+            return [mean, b.mean(squares, &axes)];
+        }
+        let (shape, n_lead) = (b.ty(x).shape.clone(), self.before.len() + 1);
+        let of_rows = b.mean(x, &self.behind);
+        let spread = b.broadcast_axes(of_rows, &(0..n_lead).collect::<Vec<_>>(), &shape);
+        let centered = b.sub(x, spread);
+        let squares = b.mul(centered, centered);
+        let within = b.mean(squares, &self.behind);
+        let mean = b.mean(of_rows, &self.before);
+        let spread = b.broadcast_axes(mean, &[n_lead - 1], &shape[..n_lead]);
+        let squares = b.map(&[within, of_rows, spread], |v| v[0] + (v[1] - v[2]) * (v[1] - v[2]));
+        [mean, b.mean(squares, &self.before)]
+    }
+
+    /// Elements without the number of their channel.
+    fn centered(&self, b: &mut Builder, x: Value, number: Value) -> Value {
+        let middle = self.spread(b, number, x);
+        b.sub(x, middle)
+    }
+
+    /// A number for each channel at all elements of `like`.
     fn spread(&self, b: &mut Builder, x: Value, like: Value) -> Value {
         let shape = b.ty(like).shape.clone();
         let lead: Vec<Dim> = shape[..=self.before.len()].to_vec();
