@@ -32,6 +32,8 @@ mod row_folds;
 mod small;
 #[path = "common/small_integers.rs"]
 mod small_integers;
+#[path = "ops/transposed.rs"]
+mod transposed;
 
 const RECORDED: [&str; 9] = [
     include_str!("examples/math.json"),

@@ -1,7 +1,7 @@
 //! Convolution.
 
 use crate::windows::{LEAD, Windows, places, settings, shifted, spread, unfolded, windows};
-use engine_core::ir::{Attrs, Builder, Dim, MatmulSpec, Type, Value};
+use engine_core::ir::{Attrs, Builder, Dim, Literal, MatmulSpec, Type, Value};
 use engine_core::op::{AttrSpec, Grad, OpForm, TypeIssue, checked};
 
 /// Cross-correlation, as networks call a convolution: `y[n, o, p] = Σ x[n, c, p·stride + r·dilation - padding]·w[o, c, r]`
@@ -168,23 +168,147 @@ pub fn convolved(b: &mut Builder, x: Value, w: Value, windows: &[Windows], group
 
 /// The transposed convolution, which is the gradient of x for the gradient `g` of the result: `[N, C, …]`.
 pub fn spread_back(b: &mut Builder, g: Value, w: Value, windows: &[Windows], groups: usize) -> Value {
-    let (n, channels) = (b.extents(g)[0], b.extents(w)[1] * groups);
+    let n_items = b.extents(g)[0];
     let mut g = grouped(b, g, 1, groups);
-    let mut back = vec![];
-    for (axis, windows) in (3..).zip(windows) {
-        let reach = windows.reach() - 1;
-        g = spread(b, g, axis, windows.stride);
-        g = shifted(b, g, axis, reach as i64 - windows.padding[0] as i64, windows.extent + reach);
-        back.push(Windows { extent: windows.extent + reach, stride: 1, padding: [0, 0], ..*windows });
+    let mut of_axes = vec![];
+    for (axis, &windows) in (3..).zip(windows) {
+        // Phases of windows with holes would not be evenly spaced.
+        let has_holes = windows.stride > 1 && windows.dilation > 1;
+        of_axes.push(Windows { stride: if has_holes { 1 } else { windows.stride }, ..windows });
+        g = if has_holes { spread(b, g, axis, windows.stride) } else { g };
     }
-    let g = unfolded(b, g, &back, 0.0);
-    let of_windows = places(3, windows.len());
-    let g = reversed(b, g, &of_windows);
-    let w = for_items(b, w, groups, n);
-    let contracted = [(2, 2)].into_iter().chain((4..).zip(of_windows)).collect();
-    let x = b.matmul(w, g, MatmulSpec::new(BATCH.to_vec(), contracted));
-    let extents = [n, channels].into_iter().chain(windows.iter().map(|windows| windows.extent));
-    b.reshape(x, &extents.collect::<Vec<_>>())
+    let back = Back { g, w, windows: &of_axes, groups, n_items };
+    let mut x = back.joined(b, &mut vec![]);
+    for (axis, windows) in (LEAD..).zip(&of_axes) {
+        let mut extents = b.extents(x);
+        if windows.stride > 1 {
+            extents.splice(axis..=axis + 1, [extents[axis] * extents[axis + 1]]);
+            x = b.reshape(x, &extents);
+        }
+        if extents[axis] > windows.extent {
+            extents[axis] = windows.extent;
+            x = b.slice(x, &vec![0; extents.len()], &extents, &vec![1; extents.len()]);
+        }
+    }
+    x
+}
+
+/// A transposed convolution. With a stride, each window reaches but every so many elements by one of its parts. Results that
+/// the same parts reach are phases: a product of their own, without a zero between neighbours.
+struct Back<'w> {
+    /// `[N, groups, O / groups, …]`
+    g: Value,
+    /// `[O, C / groups, …]`
+    w: Value,
+    windows: &'w [Windows],
+    groups: usize,
+    n_items: usize,
+}
+
+impl Back<'_> {
+    /// The results `[N, C, …]`: for an axis without a stride its elements, for another one the elements of a phase and the
+    /// phases. `chosen` are the phases of the first axes.
+    fn joined(&self, b: &mut Builder, chosen: &mut Vec<Phases>) -> Value {
+        let Some(windows) = self.windows.get(chosen.len()) else { return self.product(b, chosen) };
+        let n_axes = |windows: &Windows| 1 + usize::from(windows.stride > 1);
+        let axis = LEAD + self.windows[..=chosen.len()].iter().map(n_axes).sum::<usize>() - 1;
+        let mut parts = vec![];
+        for phases in Phases::of(windows) {
+            chosen.push(phases);
+            parts.push(self.joined(b, chosen));
+            chosen.pop();
+        }
+        if parts.len() == 1 { parts[0] } else { b.concat(&parts, axis) }
+    }
+
+    /// The product for some phases of each axis.
+    fn product(&self, b: &mut Builder, chosen: &[Phases]) -> Value {
+        let windows = || self.windows.iter().zip(chosen);
+        let (mut g, mut back) = (self.g, vec![]);
+        for (axis, (windows, phases)) in (3..).zip(windows()) {
+            let dilation = if windows.stride > 1 { 1 } else { windows.dilation };
+            let reach = phases.taps.saturating_sub(1) * dilation;
+            let extent = windows.extent.div_ceil(windows.stride) + reach;
+            g = shifted(b, g, axis, reach as i64 - phases.ahead as i64, extent);
+            back.push(Windows { extent, size: phases.taps, stride: 1, dilation, padding: [0, 0] });
+        }
+        let (mut w, taps) = self.weights(b, chosen);
+        let n_channels = b.extents(w)[1] * self.groups;
+        let of_axis = |(windows, phases): (&Windows, &Phases)| {
+            let n_elements = windows.extent.div_ceil(windows.stride);
+            [n_elements].into_iter().chain((windows.stride > 1).then_some(phases.count))
+        };
+        let extents = [self.n_items, n_channels].into_iter().chain(windows().flat_map(of_axis));
+        let extents: Vec<usize> = extents.collect();
+        if chosen.iter().any(|phases| phases.taps == 0) {
+            return b.full(Literal::Float(0.0), Type::new(b.dtype(g), &extents));
+        }
+        let mut g = unfolded(b, g, &back, 0.0);
+        let of_windows = places(3, back.len());
+        // Weights of phases are copied anyway. Reversed there, the product is a convolution like any other.
+        match self.windows.iter().any(|windows| windows.stride > 1) {
+            true => w = reversed(b, w, &taps),
+            false => g = reversed(b, g, &of_windows),
+        }
+        let w = for_items(b, w, self.groups, self.n_items);
+        let contracted = [(2, 2)].into_iter().chain(taps.into_iter().map(|tap| tap + 2).zip(of_windows));
+        let x = b.matmul(w, g, MatmulSpec::new(BATCH.to_vec(), contracted.collect()));
+        // Channels and phases come first, then elements.
+        let n_phases = extents.len() - LEAD - back.len();
+        let (mut phase, mut element) = (3.., 3 + n_phases..);
+        let mut order = vec![0, 1, 2];
+        for windows in self.windows {
+            order.extend(element.next());
+            order.extend(if windows.stride > 1 { phase.next() } else { None });
+        }
+        let x = b.permute(x, &order);
+        b.reshape(x, &extents)
+    }
+
+    /// The weights of some phases, `[O, C / groups, …]`: for each axis the taps, and behind them the phases if it has a
+    /// stride. Also the axes of the taps.
+    fn weights(&self, b: &mut Builder, chosen: &[Phases]) -> (Value, Vec<usize>) {
+        let (mut w, mut taps, mut axis) = (self.w, vec![], LEAD);
+        for (windows, phases) in self.windows.iter().zip(chosen) {
+            taps.push(axis);
+            if windows.stride > 1 && phases.taps > 0 {
+                let span = (phases.taps - 1) * windows.stride + phases.count;
+                w = shifted(b, w, axis, -(phases.tap as i64), span);
+                w = b.window(w, axis, phases.count, [windows.stride, 1]);
+                axis += 1;
+            }
+            axis += 1;
+        }
+        (w, taps)
+    }
+}
+
+/// Neighbouring elements of every stride that taps a stride apart reach, the same number for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Phases {
+    count: usize,
+    /// The first tap of the first phase; that of the next one is its neighbour.
+    tap: usize,
+    /// The number of taps of a phase.
+    taps: usize,
+    /// The window whose first tap reaches the first element.
+    ahead: usize,
+}
+
+impl Phases {
+    fn of(windows: &Windows) -> Vec<Phases> {
+        let stride = windows.stride;
+        let mut found: Vec<Phases> = vec![];
+        for first in (0..stride.min(windows.extent)).map(|element| element + windows.padding[0]) {
+            let (tap, ahead) = (first % stride, first / stride);
+            let taps = windows.size.saturating_sub(tap).div_ceil(stride);
+            match found.last_mut() {
+                Some(last) if last.taps == taps && last.ahead == ahead => last.count += 1,
+                _ => found.push(Phases { count: 1, tap, taps, ahead }),
+            }
+        }
+        found
+    }
 }
 
 /// Axes from their ends to their starts.
