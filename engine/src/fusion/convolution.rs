@@ -81,6 +81,14 @@ impl Convolution {
         }
     }
 
+    /// Elements of all three tensors.
+    pub fn n_elements(&self) -> usize {
+        [self.image.extents, self.weights, self.result.extents]
+            .iter()
+            .map(|of| of.iter().product::<usize>())
+            .sum()
+    }
+
     /// What is computed of which sizes, without the places in memory.
     pub fn shape(&self) -> String {
         let extents = |extents: &[usize]| extents.iter().map(usize::to_string).collect::<Vec<_>>().join("x");
@@ -306,7 +314,16 @@ impl TensorLayout {
         TensorLayout::new(&[items, joined(group, channel)?].into_iter().chain(spatial).collect::<Vec<_>>())
     }
 
-    fn dense(extents: [usize; N_AXES]) -> TensorLayout {
+    /// A dense tensor of these extents whose neighbours are channels.
+    pub fn channels_last(extents: [usize; N_AXES]) -> TensorLayout {
+        let [items, channels, depth, height, width] = extents;
+        let [items, depth, height, width, channels] =
+            TensorLayout::dense([items, depth, height, width, channels]).strides;
+        TensorLayout { extents, strides: [items, channels, depth, height, width] }
+    }
+
+    /// A dense tensor of these extents.
+    pub fn dense(extents: [usize; N_AXES]) -> TensorLayout {
         let mut strides = [1; N_AXES];
         for at in (0..N_AXES - 1).rev() {
             strides[at] = strides[at + 1] * extents[at + 1] as i64;

@@ -5,6 +5,7 @@
 
 use super::matrix_units::Block;
 use super::variant::TuneKey;
+use crate::device_model::Library;
 use crate::fusion::{Convolution, MatmulBody, MatrixOperand};
 use crate::ir::DType;
 use crate::numerics::Precision;
@@ -13,6 +14,8 @@ use std::fmt;
 /// Rules that an algorithm must observe. Another text whenever they change, for algorithms that were chosen by other rules
 /// are void.
 const RULES: &str = "parts of sums in f32, NaN through ReLU";
+/// The same for convolutions.
+const RULES_OF_CONVOLUTIONS: &str = "parts of sums in f32, also with channels last";
 
 /// A matmul of matrices that lie so.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -147,9 +150,23 @@ impl MatmulCall {
         [left, right].map(|last| (last + 1) as usize * self.dtype.size())
     }
 
+    /// Bytes of workspace that an algorithm may use. A convolution may copy its tensors to another order of their axes.
+    pub fn workspace_bytes(&self, library: Library) -> usize {
+        match &self.multiplier {
+            Multiplier::Convolution(convolution) => {
+                library.workspace_bytes + convolution.n_elements() * self.dtype.size()
+            }
+            _ => library.workspace_bytes,
+        }
+    }
+
     /// Under what its algorithm is recorded.
     pub fn key(&self) -> TuneKey {
-        TuneKey { subject: format!("algorithm of {}", self.shape()), details: format!("{self}, {RULES}") }
+        let rules = match self.multiplier {
+            Multiplier::Convolution(_) => RULES_OF_CONVOLUTIONS,
+            _ => RULES,
+        };
+        TuneKey { subject: format!("algorithm of {}", self.shape()), details: format!("{self}, {rules}") }
     }
 
     /// The product in a few words: `matmul f32 128x784 @ 784x256 in tf32`.

@@ -3,6 +3,7 @@
 use super::library::MatmulCall;
 use super::variant::Choice;
 use crate::codegen::KernelSpec;
+use crate::device_model::Library;
 use std::sync::Arc;
 
 /// What a device does for one launch of a plan.
@@ -140,9 +141,9 @@ impl Place {
 }
 
 impl Program {
-    /// Whether a step calls a library.
-    pub fn calls_library(&self) -> bool {
-        calls_library(&self.steps)
+    /// Bytes of workspace that its calls of a library may use; none without a call.
+    pub fn library_bytes(&self, library: Library) -> Option<usize> {
+        library_bytes(&self.steps, library)
     }
 
     /// Appends a step on branch 0.
@@ -151,10 +152,11 @@ impl Program {
     }
 }
 
-fn calls_library(steps: &[Step]) -> bool {
-    steps.iter().any(|step| match &step.action {
-        Action::Matmul(step) => step.call.multiplier.is_library(),
-        Action::Loop { body, .. } => calls_library(body),
-        _ => false,
-    })
+fn library_bytes(steps: &[Step], library: Library) -> Option<usize> {
+    let of_step = |step: &Step| match &step.action {
+        Action::Matmul(step) => step.call.multiplier.is_library().then(|| step.call.workspace_bytes(library)),
+        Action::Loop { body, .. } => library_bytes(body, library),
+        _ => None,
+    };
+    steps.iter().filter_map(of_step).max()
 }

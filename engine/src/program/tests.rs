@@ -170,7 +170,7 @@ fn rows_are_folded_by_panels_or_on_tensor_cores() {
                     tensor cores 128x128)";
     assert!(open.contains(variants), "{open}");
     let programs = plan.programs(&DeviceModel::H200, &Recorded::default()).unwrap();
-    assert!(programs.programs[0].calls_library());
+    assert!(programs.programs[0].library_bytes(DeviceModel::H200.library.unwrap()).is_some());
     check(
         &plan,
         &DeviceModel::H200,

@@ -145,7 +145,7 @@ fn matmul_line(step: &MatmulStep, device: &DeviceModel, is_full: bool) -> String
             let _ = write!(line, ", algorithm: {algorithm}");
         }
         (_, None) => {
-            let bytes = device.library.map_or(0, |library| library.workspace_bytes);
+            let bytes = device.library.map_or(0, |library| call.workspace_bytes(library));
             let _ = write!(line, ", algorithm: tuned on device, workspace at most {bytes} B");
         }
     }

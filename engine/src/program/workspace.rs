@@ -33,9 +33,8 @@ impl Workspaces {
         let mut of_library = vec![0; n_streams];
         for (launch, program) in plan.launches.iter().zip(programs) {
             own[launch.stream] = program.workspace_bytes.max(own[launch.stream]);
-            if program.calls_library() {
-                of_library[launch.stream] = device.library.map_or(0, |library| library.workspace_bytes);
-            }
+            let bytes = device.library.and_then(|library| program.library_bytes(library)).unwrap_or(0);
+            of_library[launch.stream] = bytes.max(of_library[launch.stream]);
         }
         let mut end = 0;
         let mut placed = |bytes: usize| {

@@ -51,11 +51,11 @@ impl<G: Gpu> Bench for GpuBench<'_, G> {
     }
 
     fn trial(&self, kernel: &Kernel, program: Program) -> Result<Trial<G>, DeviceError> {
-        let library = self.0.state().model.library.filter(|_| program.calls_library());
+        let library = self.0.state().model.library.and_then(|library| program.library_bytes(library));
         Ok(Trial {
             program: translate::of_kernel(self.0, kernel, &program)?,
             workspace: G::Memory::new(self.0, program.workspace_bytes)?,
-            library: G::Memory::new(self.0, library.map_or(0, |library| library.workspace_bytes))?,
+            library: G::Memory::new(self.0, library.unwrap_or(0))?,
         })
     }
 

@@ -20,11 +20,14 @@ fn checked_sum(n_rows: usize, after: usize) -> Kernel {
     kernels.remove(0)
 }
 
+fn text_of_updates([n_rows, after]: [usize; 2], device: DeviceModel) -> String {
+    KernelSpec::launches(&checked_sum(n_rows, after), device).unwrap().remove(1).cuda_source().unwrap().text
+}
+
 #[test]
 fn one_instruction_adds_four_neighbours() {
     let adds = |after: usize, device: DeviceModel| {
-        let updates = KernelSpec::launches(&checked_sum(6, after), device).unwrap().remove(1);
-        let text = updates.cuda_source().unwrap().text;
+        let text = text_of_updates([6, after], device);
         // The error flag counts with integers.
         let adds_floats =
             text.lines().any(|line| line.starts_with("const float") && line.contains("= atomicAdd("));
@@ -37,15 +40,8 @@ fn one_instruction_adds_four_neighbours() {
         check_scatter([1, 1, 10, 6, after], Combine::Add, false);
         check_scatter([2, 3, 4, 5, after], Combine::Add, false);
     }
-}
-
-#[test]
-fn equal_neighbours_are_added_up_first() {
-    let n_adds = |n_rows: usize| {
-        let kernel = checked_sum(n_rows, 1024);
-        let updates = KernelSpec::launches(&kernel, DeviceModel::H200).unwrap().remove(1);
-        updates.cuda_source().unwrap().text.matches("add_four(&").count()
-    };
+    // With many updates, a thread has four rows, and adds up neighbours with equal indices first.
+    let n_adds = |n: usize| text_of_updates([n, 1024], DeviceModel::H200).matches("add_four(&").count();
     assert_eq!([1024, 1022, 512].map(n_adds), [4, 1, 1]);
     check_scatter([2, 1, 10, 512, 1024], Combine::Add, false);
     check_scatter([1, 2, 300, 1024, 515], Combine::Add, false);
@@ -310,9 +306,7 @@ fn updates_are_sorted_where_that_is_faster() {
         let launches = KernelSpec::launches(&kernel, device).unwrap();
         launches.iter().map(KernelSpec::entry).collect::<Vec<_>>()
     };
-    let launches = |extents: [usize; 5], dtype: DType, deterministic: bool| {
-        launches_on(DeviceModel::H200, extents, dtype, deterministic)
-    };
+    let launches = |extents, dtype, in_order| launches_on(DeviceModel::H200, extents, dtype, in_order);
     let [in_place, by_block] =
         [vec!["map", "scatter"], vec!["map", "scatter_keys", "sort_keys", "scatter_rows"]];
     assert_eq!(launches([1, 1, 100, 63, 8], DType::F32, true), in_place);
@@ -323,8 +317,7 @@ fn updates_are_sorted_where_that_is_faster() {
     let digit = ["count_digits", "sum_counts", "place_keys"];
     let many = |n_digits: usize, is_cut: bool| -> Vec<&str> {
         let of_long = if is_cut { "scatter_pieces" } else { "scatter_long" };
-        let end = ["scatter_rows", of_long];
-        [&["map", "scatter_keys"], &digit.repeat(n_digits)[..], &end].concat()
+        [&["map", "scatter_keys"], &digit.repeat(n_digits)[..], &["scatter_rows", of_long]].concat()
     };
     assert_eq!(launches([1, 1, 255, 5000, 1], DType::F32, true), many(1, false));
     assert_eq!(launches([1, 1, 256, 5000, 1], DType::F32, true), many(2, false));

@@ -111,14 +111,10 @@ fn convolution(
     }
     let Some(described) = cudnn::Descriptor::new(cudnn, call, convolution) else { return Ok(None) };
     let chosen = recalled(context, call, &described, || {
-        let candidates = described.candidates();
-        if candidates.is_empty() {
-            return Ok(None);
-        }
-        match CallTrial::new(context, call)?.fastest(&described, &candidates) {
-            // The library may refuse what it has a workspace for.
-            Err(DeviceError::Failed(_)) => Ok(None),
-            fastest => fastest.map(Some),
+        let trial = CallTrial::new(context, call)?;
+        match trial.running(&described, &described.candidates())?[..] {
+            [] => Ok(None),
+            ref algorithms => trial.fastest(&described, algorithms).map(Some),
         }
     });
     let algorithm = match chosen {

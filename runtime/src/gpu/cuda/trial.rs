@@ -42,7 +42,7 @@ impl CallTrial {
             result_bytes: call.result_bytes(),
             added: call.epilogue.adds.then(|| memory(call.result_bytes())).transpose()?,
             bias: memory(call.n * call.result.size())?,
-            workspace: memory(LIBRARY.workspace_bytes)?,
+            workspace: memory(call.workspace_bytes(LIBRARY))?,
         })
     }
 
@@ -86,6 +86,22 @@ impl CallTrial {
             }
         }
         Ok(true)
+    }
+
+    /// Those of some algorithms that the library runs. It may refuse what it has a workspace for.
+    pub fn running<C: LibraryCall>(
+        &self,
+        call: &C,
+        algorithms: &[C::Algorithm],
+    ) -> Result<Vec<C::Algorithm>, DeviceError> {
+        let stream = self.context.new_stream()?;
+        let runs = |algorithm: &C::Algorithm| {
+            let _excluded = exclude_captures();
+            call.launch(algorithm, self.addresses(), &self.workspace.range(), stream.cu_stream()).is_ok()
+        };
+        let running = algorithms.iter().copied().filter(runs).collect();
+        stream.synchronize().map_err(|error| failed("trying a product", &error))?;
+        Ok(running)
     }
 
     /// The fastest of some algorithms, on noise.

@@ -17,7 +17,15 @@ pub const OF_WEIGHTS: cudnnConvolutionBwdFilterAlgo_t =
 
 /// An algorithm of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub struct Algorithm {
+    pub sums: Sums,
+    /// Whether it works on copies of the tensors whose neighbours are channels, as tensor cores take them.
+    pub has_channels_last: bool,
+}
+
+/// How sums over windows are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
     /// Windows are read in place, through tables of their offsets.
     PrecomputedGemm,
     /// Windows are read in place.
@@ -27,43 +35,54 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    const ALL: [Algorithm; 3] = [Algorithm::PrecomputedGemm, Algorithm::ImplicitGemm, Algorithm::Gemm];
-
     /// The candidates, the most likely one first.
-    pub fn candidates(computed: Computed) -> &'static [Algorithm] {
-        match computed {
-            Computed::Result => &Algorithm::ALL,
-            Computed::Image | Computed::Weights => &[Algorithm::ImplicitGemm],
-        }
+    pub fn candidates(computed: Computed) -> Vec<Algorithm> {
+        let sums = match computed {
+            Computed::Result => &Sums::ALL[..],
+            Computed::Image | Computed::Weights => &[Sums::ImplicitGemm],
+        };
+        let orders = [false, true].into_iter();
+        let of_order =
+            |has_channels_last| sums.iter().map(move |&sums| Algorithm { sums, has_channels_last });
+        orders.flat_map(of_order).collect()
     }
+}
+
+impl Sums {
+    const ALL: [Sums; 3] = [Sums::PrecomputedGemm, Sums::ImplicitGemm, Sums::Gemm];
 
     fn name(self) -> &'static str {
         match self {
-            Algorithm::PrecomputedGemm => "precomputed implicit GEMM",
-            Algorithm::ImplicitGemm => "implicit GEMM",
-            Algorithm::Gemm => "GEMM",
+            Sums::PrecomputedGemm => "precomputed implicit GEMM",
+            Sums::ImplicitGemm => "implicit GEMM",
+            Sums::Gemm => "GEMM",
         }
     }
 
     /// The library's name, for results.
     pub fn of_result(self) -> cudnnConvolutionFwdAlgo_t {
         match self {
-            Algorithm::PrecomputedGemm => {
+            Sums::PrecomputedGemm => {
                 cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM
             }
-            Algorithm::ImplicitGemm => cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
-            Algorithm::Gemm => cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
+            Sums::ImplicitGemm => cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
+            Sums::Gemm => cudnnConvolutionFwdAlgo_t::CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
         }
     }
 }
 
+/// What follows the name of sums.
+const CHANNELS_LAST: &str = ", channels last";
+
 impl HasText for Algorithm {
     fn to_text(&self) -> String {
-        self.name().to_string()
+        format!("{}{}", self.sums.name(), if self.has_channels_last { CHANNELS_LAST } else { "" })
     }
 
     fn from_text(text: &str) -> Option<Algorithm> {
-        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text)
+        let name = text.strip_suffix(CHANNELS_LAST);
+        let sums = Sums::ALL.into_iter().find(|sums| sums.name() == name.unwrap_or(text))?;
+        Some(Algorithm { sums, has_channels_last: name.is_some() })
     }
 }
 
@@ -75,7 +94,8 @@ mod tests {
 
     #[test]
     fn the_text_of_an_algorithm_can_be_parsed() {
-        for chosen in Algorithm::ALL.map(Some).into_iter().chain([None]).map(Chosen) {
+        let all = Algorithm::candidates(Computed::Result);
+        for chosen in all.into_iter().map(Some).chain([None]).map(Chosen) {
             assert_eq!(Chosen::from_text(&chosen.to_text()), Some(chosen));
         }
         assert_eq!(Chosen::<Algorithm>::from_text("Winograd"), None);
