@@ -1,7 +1,7 @@
 //! Convolution.
 
 use crate::windows::{LEAD, Windows, places, settings, shifted, spread, unfolded, windows};
-use engine_core::ir::{Attrs, Builder, Dim, Literal, MatmulSpec, Type, Value};
+use engine_core::ir::{Attrs, Builder, DType, Dim, E, Literal, MatmulSpec, Type, Value, dense_strides};
 use engine_core::op::{AttrSpec, Grad, OpForm, TypeIssue, checked};
 
 /// Cross-correlation, as networks call a convolution: `y[n, o, p] = Σ x[n, c, p·stride + r·dilation - padding]·w[o, c, r]`
@@ -178,7 +178,7 @@ pub fn spread_back(b: &mut Builder, g: Value, w: Value, windows: &[Windows], gro
         g = if has_holes { spread(b, g, axis, windows.stride) } else { g };
     }
     let back = Back { g, w, windows: &of_axes, groups, n_items };
-    let mut x = back.joined(b, &mut vec![]);
+    let mut x = back.joined(b);
     for (axis, windows) in (LEAD..).zip(&of_axes) {
         let mut extents = b.extents(x);
         if windows.stride > 1 {
@@ -207,18 +207,63 @@ struct Back<'w> {
 
 impl Back<'_> {
     /// The results `[N, C, …]`: for an axis without a stride its elements, for another one the elements of a phase and the
-    /// phases. `chosen` are the phases of the first axes.
-    fn joined(&self, b: &mut Builder, chosen: &mut Vec<Phases>) -> Value {
-        let Some(windows) = self.windows.get(chosen.len()) else { return self.product(b, chosen) };
-        let n_axes = |windows: &Windows| 1 + usize::from(windows.stride > 1);
-        let axis = LEAD + self.windows[..=chosen.len()].iter().map(n_axes).sum::<usize>() - 1;
+    /// phases.
+    fn joined(&self, b: &mut Builder) -> Value {
+        let phases: Vec<Vec<Phases>> = self.windows.iter().map(Phases::of).collect();
+        let n_phases: Vec<usize> = phases.iter().map(Vec::len).collect();
         let mut parts = vec![];
-        for phases in Phases::of(windows) {
-            chosen.push(phases);
-            parts.push(self.joined(b, chosen));
-            chosen.pop();
+        for numbers in all_below(&n_phases) {
+            let chosen: Vec<Phases> = phases.iter().zip(numbers).map(|(of_axis, i)| of_axis[i]).collect();
+            parts.push((self.product(b, &chosen), chosen));
         }
-        if parts.len() == 1 { parts[0] } else { b.concat(&parts, axis) }
+        if let [(only, _)] = parts[..] { only } else { self.interleaved(b, &parts) }
+    }
+
+    /// All phases side by side. Each is repeated along the axes of phases, and the result selects by position: no element is
+    /// looked for behind an end, which takes longer than all else where ends are a few elements apart.
+    fn interleaved(&self, b: &mut Builder, parts: &[(Value, Vec<Phases>)]) -> Value {
+        let mut whole = b.ty(parts[0].0).clone();
+        let (mut axis, mut axes) = (LEAD, vec![]);
+        for windows in self.windows {
+            if windows.stride > 1 {
+                whole.shape[axis + 1] = Dim::Fixed(windows.stride.min(windows.extent));
+                axes.push(axis + 1);
+            }
+            axis += 1 + usize::from(windows.stride > 1);
+        }
+        let is_strided = |(windows, _): &(&Windows, &Phases)| windows.stride > 1;
+        let extents =
+            Type { dtype: whole.dtype, shape: axes.iter().map(|&axis| whole.shape[axis].clone()).collect() };
+        let steps = dense_strides(&extents.extents());
+        let mut position = None;
+        for (&axis, &step) in axes.iter().zip(&steps) {
+            let at = b.iota(axis, whole.with_dtype(DType::I32));
+            position = Some(match position {
+                None => b.map(&[at], |v| v[0] * step as f64),
+                Some(before) => b.map(&[before, at], |v| v[0] + v[1] * step as f64),
+            });
+        }
+        let all: Vec<usize> = (0..whole.rank()).collect();
+        let mut y = None;
+        for (part, chosen) in parts {
+            let of_axes: Vec<&Phases> =
+                self.windows.iter().zip(chosen).filter(is_strided).map(|(_, phases)| phases).collect();
+            for numbers in all_below(&of_axes.iter().map(|phases| phases.count).collect::<Vec<_>>()) {
+                let (mut place, mut at) = (*part, 0);
+                for (i, &number) in numbers.iter().enumerate() {
+                    place = shifted(b, place, axes[i], -(number as i64), 1);
+                    at += (of_axes[i].first + number) * steps[i];
+                }
+                let repeated = b.broadcast_axes(place, &all, &whole.shape);
+                y = Some(match (y, position) {
+                    (Some(others), Some(position)) => {
+                        b.map(&[position, repeated, others], |v| E::select(v[0].eq(at as i64), v[1], v[2]))
+                    }
+                    _ => repeated,
+                });
+            }
+        }
+        y.unwrap_or(parts[0].0)
     }
 
     /// The product for some phases of each axis.
@@ -283,9 +328,18 @@ impl Back<'_> {
     }
 }
 
+/// All coordinates within extents, in order.
+fn all_below(extents: &[usize]) -> Vec<Vec<usize>> {
+    extents.iter().fold(vec![vec![]], |found, &n| {
+        found.iter().flat_map(|found| (0..n).map(move |i| [&found[..], &[i]].concat())).collect()
+    })
+}
+
 /// Neighbouring elements of every stride that taps a stride apart reach, the same number for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Phases {
+    /// The number of the first one.
+    first: usize,
     count: usize,
     /// The first tap of the first phase; that of the next one is its neighbour.
     tap: usize,
@@ -299,12 +353,13 @@ impl Phases {
     fn of(windows: &Windows) -> Vec<Phases> {
         let stride = windows.stride;
         let mut found: Vec<Phases> = vec![];
-        for first in (0..stride.min(windows.extent)).map(|element| element + windows.padding[0]) {
-            let (tap, ahead) = (first % stride, first / stride);
+        for first in 0..stride.min(windows.extent) {
+            let element = first + windows.padding[0];
+            let (tap, ahead) = (element % stride, element / stride);
             let taps = windows.size.saturating_sub(tap).div_ceil(stride);
             match found.last_mut() {
                 Some(last) if last.taps == taps && last.ahead == ahead => last.count += 1,
-                _ => found.push(Phases { count: 1, tap, taps, ahead }),
+                _ => found.push(Phases { first, count: 1, tap, taps, ahead }),
             }
         }
         found
