@@ -222,19 +222,12 @@ impl Back<'_> {
     /// All phases side by side. Each is repeated along the axes of phases, and the result selects by position: no element is
     /// looked for behind an end, which takes longer than all else where ends are a few elements apart.
     fn interleaved(&self, b: &mut Builder, parts: &[(Value, Vec<Phases>)]) -> Value {
+        let (axes, n_phases): (Vec<usize>, Vec<usize>) = self.axes_of_phases().into_iter().unzip();
+        let steps = dense_strides(&n_phases);
         let mut whole = b.ty(parts[0].0).clone();
-        let (mut axis, mut axes) = (LEAD, vec![]);
-        for windows in self.windows {
-            if windows.stride > 1 {
-                whole.shape[axis + 1] = Dim::Fixed(windows.stride.min(windows.extent));
-                axes.push(axis + 1);
-            }
-            axis += 1 + usize::from(windows.stride > 1);
+        for (&axis, &n) in axes.iter().zip(&n_phases) {
+            whole.shape[axis] = Dim::Fixed(n);
         }
-        let is_strided = |(windows, _): &(&Windows, &Phases)| windows.stride > 1;
-        let extents =
-            Type { dtype: whole.dtype, shape: axes.iter().map(|&axis| whole.shape[axis].clone()).collect() };
-        let steps = dense_strides(&extents.extents());
         let mut position = None;
         for (&axis, &step) in axes.iter().zip(&steps) {
             let at = b.iota(axis, whole.with_dtype(DType::I32));
@@ -246,8 +239,8 @@ impl Back<'_> {
         let all: Vec<usize> = (0..whole.rank()).collect();
         let mut y = None;
         for (part, chosen) in parts {
-            let of_axes: Vec<&Phases> =
-                self.windows.iter().zip(chosen).filter(is_strided).map(|(_, phases)| phases).collect();
+            let with_strides = self.windows.iter().zip(chosen).filter(|(windows, _)| windows.stride > 1);
+            let of_axes: Vec<&Phases> = with_strides.map(|(_, phases)| phases).collect();
             for numbers in all_below(&of_axes.iter().map(|phases| phases.count).collect::<Vec<_>>()) {
                 let (mut place, mut at) = (*part, 0);
                 for (i, &number) in numbers.iter().enumerate() {
@@ -264,6 +257,15 @@ impl Back<'_> {
             }
         }
         y.unwrap_or(parts[0].0)
+    }
+
+    /// The axes of phases, with the number of phases of each.
+    fn axes_of_phases(&self) -> Vec<(usize, usize)> {
+        let with_strides = self.windows.iter().enumerate().filter(|(_, windows)| windows.stride > 1);
+        let of_axis = |(n_before, (axis, windows)): (usize, (usize, &Windows))| {
+            (LEAD + axis + n_before + 1, windows.stride.min(windows.extent))
+        };
+        with_strides.enumerate().map(of_axis).collect()
     }
 
     /// The product for some phases of each axis.
