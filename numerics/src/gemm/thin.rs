@@ -12,6 +12,9 @@ use std::ops::Range;
 const MOST: usize = 4;
 /// The rows of a block.
 pub(super) const ROWS: usize = 8;
+/// Rows of at most so many bytes are read one after the other, which is the order in memory: at most 2 KiB by measurement.
+/// Longer rows are read side by side.
+const SHORT_BYTES: usize = 1 << 11;
 
 /// How many of the last columns are thin, for a matrix A.
 #[inline(always)]
@@ -44,10 +47,18 @@ pub unsafe fn sums_of_products<V: Lanes<Scalar: Float>>(
     // SAFETY: the caller's.
     unsafe {
         let mut sums = [V::splat(V::Scalar::default()); ROWS];
-        for p in (0..whole).step_by(V::N) {
-            let x = V::load(x.add(p));
+        if n * size_of::<V::Scalar>() <= SHORT_BYTES {
             for i in 0..ROWS {
-                sums[i] = V::load(rows[i].add(p)).mul_add(x, sums[i]);
+                for p in (0..whole).step_by(V::N) {
+                    sums[i] = V::load(rows[i].add(p)).mul_add(V::load(x.add(p)), sums[i]);
+                }
+            }
+        } else {
+            for p in (0..whole).step_by(V::N) {
+                let x = V::load(x.add(p));
+                for i in 0..ROWS {
+                    sums[i] = V::load(rows[i].add(p)).mul_add(x, sums[i]);
+                }
             }
         }
         let mut sums = sums_of_lanes(sums);
