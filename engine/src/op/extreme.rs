@@ -2,6 +2,7 @@
 
 use super::kernel::{Element, Elements, Share};
 use super::rows::RowFold;
+use super::simd::{self, Isa, Kernel, Lanes};
 use crate::ir::{DType, Monoid};
 use std::marker::PhantomData;
 
@@ -36,7 +37,7 @@ impl<T> Extreme<T> {
 }
 
 /// Floats as words of a state.
-trait Float: Element + PartialOrd {
+trait Float: Element + PartialOrd + simd::Float {
     const NEG_INFINITY: Self;
     const INFINITY: Self;
     fn bits(self) -> u64;
@@ -69,21 +70,16 @@ impl Float for f64 {
     }
 }
 
+#[inline(always)]
+fn is_nan<T: PartialOrd>(x: T) -> bool {
+    x.partial_cmp(&x).is_none()
+}
+
 impl<T: Float> Extreme<T> {
     /// Whether `x` replaces an earlier `best`. NaN replaces every number, and no element replaces NaN.
+    #[inline(always)]
     fn beats(&self, x: T, best: T) -> bool {
-        let is_nan = |x: T| x.partial_cmp(&x).is_none();
         !is_nan(best) && (is_nan(x) || if self.largest { x > best } else { x < best })
-    }
-
-    /// The best element of a piece, found without branches. The second result is true if the piece has a NaN.
-    fn best_of(&self, piece: &[T]) -> (T, bool) {
-        let has_nan = |any: bool, x: &T| any | x.partial_cmp(x).is_none();
-        let best = match self.largest {
-            true => piece.iter().fold(T::NEG_INFINITY, |best, &x| if x > best { x } else { best }),
-            false => piece.iter().fold(T::INFINITY, |best, &x| if x < best { x } else { best }),
-        };
-        (best, piece.iter().fold(false, has_nan))
     }
 
     fn offer(&self, state: &mut [u64], x: T, index: usize) {
@@ -93,8 +89,70 @@ impl<T: Float> Extreme<T> {
     }
 }
 
-/// Elements per block. A block is scanned element by element only if one of its elements changes the state.
-const BLOCK: usize = 128;
+/// The best element of each block of a piece that beats the blocks before it, and `best`: the last such element and the number
+/// of its block. Bits of zeros and of NaN may be those of another element.
+struct BestBlock<'a, T> {
+    fold: &'a Extreme<T>,
+    piece: &'a [T],
+    best: Option<T>,
+}
+
+/// Elements of a block. The best element is looked up in its block alone, and the lanes of a register are compared once a block.
+const BLOCK: usize = 512;
+/// The widest register, in elements.
+const WIDEST: usize = 16;
+
+impl<T: Float> Kernel for BestBlock<'_, T> {
+    type Output = Option<(usize, T)>;
+
+    #[inline(always)]
+    fn run<I: Isa>(self) -> Option<(usize, T)> {
+        let (mut best, mut found) = (self.best, None);
+        for (number, block) in self.piece.chunks(BLOCK).enumerate() {
+            // SAFETY: `dispatch` has found the instruction set.
+            let x = unsafe {
+                if self.fold.largest {
+                    best_of::<T, T::Vector<I>, true>(block)
+                } else {
+                    best_of::<T, T::Vector<I>, false>(block)
+                }
+            };
+            if best.is_none_or(|best| self.fold.beats(x, best)) {
+                best = Some(x);
+                found = Some((number, x));
+            }
+        }
+        found
+    }
+}
+
+/// The largest or the smallest element, or NaN if there is one.
+///
+/// # Safety
+/// As for [`Lanes`].
+#[inline(always)]
+unsafe fn best_of<T: Float, V: Lanes<Scalar = T>, const LARGEST: bool>(block: &[T]) -> T {
+    let neutral = if LARGEST { T::NEG_INFINITY } else { T::INFINITY };
+    let whole = block.len() / V::N * V::N;
+    // SAFETY: the caller's; all vectors are inside the block.
+    unsafe {
+        let mut best = V::splat(neutral);
+        for at in (0..whole).step_by(V::N) {
+            let x = V::load(block.as_ptr().add(at));
+            best = if LARGEST { x.larger(best) } else { x.smaller(best) };
+        }
+        let mut lanes = [neutral; WIDEST];
+        best.store(lanes.as_mut_ptr());
+        let better = |best: T, x: T| (if LARGEST { x > best } else { x < best }) || is_nan(x);
+        // Halves, which are vector instructions.
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                lanes[i] = if better(lanes[i], lanes[i + half]) { lanes[i + half] } else { lanes[i] };
+            }
+        }
+        block[whole..].iter().fold(lanes[0], |best, &x| if better(best, x) { x } else { best })
+    }
+}
 
 impl<T: Float> RowFold for Extreme<T> {
     fn state_words(&self) -> usize {
@@ -106,13 +164,13 @@ impl<T: Float> RowFold for Extreme<T> {
     }
 
     fn step(&self, state: &mut [u64], first: usize, piece: Elements) {
-        for (number, block) in piece.get::<T>().chunks(BLOCK).enumerate() {
-            let (best, has_nan) = self.best_of(block);
-            if state[1] == 0 || has_nan || self.beats(best, T::of_bits(state[0])) {
-                for (i, &x) in block.iter().enumerate() {
-                    self.offer(state, x, first + number * BLOCK + i);
-                }
-            }
+        let piece = piece.get::<T>();
+        let best = (state[1] > 0).then(|| T::of_bits(state[0]));
+        let Some((number, best)) = simd::dispatch(BestBlock { fold: self, piece, best }) else { return };
+        let block = piece[number * BLOCK..].iter().take(BLOCK);
+        let is_best = |x: &T| if is_nan(best) { is_nan(*x) } else { *x == best };
+        if let Some((i, x)) = block.enumerate().find(|(_, x)| is_best(x)) {
+            (state[0], state[1]) = (x.bits(), (first + number * BLOCK + i) as u64 + 1);
         }
     }
 
@@ -162,5 +220,23 @@ mod tests {
         let best = folded(Monoid::Max, &[&long[..130], &long[130..]]);
         assert_eq!(best, folded(Monoid::Max, &[&long]));
         assert_eq!(best.0, 500.0);
+    }
+
+    #[test]
+    fn every_length_and_place_is_that_of_a_scan() {
+        for n in [1usize, 7, 16, 17, 300, 512, 513, 1100] {
+            for at in 0..n {
+                let mut x: Vec<f32> = (0..n).map(|i| ((i * 37) % 11) as f32).collect();
+                x[at] = [f32::NAN, 99.0, -99.0, f32::INFINITY][at % 4];
+                for (monoid, largest) in [(Monoid::ArgMax, true), (Monoid::ArgMin, false)] {
+                    let beats = |x: f32, best: f32| {
+                        !best.is_nan() && (x.is_nan() || if largest { x > best } else { x < best })
+                    };
+                    let first = (1..n).fold(0, |best, i| if beats(x[i], x[best]) { i } else { best });
+                    let (value, index) = folded(monoid, &[&x[..n / 3], &x[n / 3..]]);
+                    assert_eq!((index, value.to_bits()), (first, x[first].to_bits()), "{at} of {n}");
+                }
+            }
+        }
     }
 }
