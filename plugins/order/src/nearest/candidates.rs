@@ -3,7 +3,8 @@
 use super::filter::Filter;
 use super::metric::Metric;
 use super::{picked, sorted, topk};
-use engine_core::ir::{Builder, Value};
+use crate::axis::called;
+use engine_core::ir::{Attr, Attrs, Builder, Value};
 
 /// A search of `[m, d]` queries among `[n, d]` rows.
 pub struct Search {
@@ -27,6 +28,17 @@ impl Search {
             Some(filter) => filter.hide(b, values, candidates),
             None => values,
         }
+    }
+
+    /// The k nearest of the rows that each query lists, `i32[m, k]` ascending: `lists` `[m, room]` have `counts` `[m]` rows,
+    /// or all rows where the count is negative.
+    pub fn nearest_of_lists(&self, b: &mut Builder, lists: Value, counts: Value) -> Value {
+        let attrs = Attrs::default()
+            .with("k", Attr::from(self.k as i64))
+            .with("metric", Attr::from(self.metric.name()));
+        let operands = [self.queries, self.base, lists, counts].into_iter();
+        let operands: Vec<Value> = operands.chain(self.filter.map(|filter| filter.value())).collect();
+        called(b, "nearest_of_lists", &operands, attrs)[0]
     }
 
     /// The k best of the candidates `[m, count]` in ascending order, and the value of the last of them, `[m]`. Candidates

@@ -24,6 +24,15 @@ impl Metric {
         }
     }
 
+    /// Its name as an attribute.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Squared => "l2",
+            Metric::Inner => "ip",
+            Metric::Cosine => "cosine",
+        }
+    }
+
     /// The values of queries `[m, d]` and of their candidates `[m, count]`, which are rows of the base. Less is nearer.
     pub fn values(self, b: &mut Builder, queries: Value, base: Value, candidates: Value) -> Value {
         self.values_where(b, queries, base, candidates, None)

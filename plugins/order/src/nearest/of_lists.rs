@@ -15,7 +15,8 @@ use engine_core::oracle::OracleTensor;
 use std::sync::Arc;
 
 /// The k rows nearest to each query among those that it lists, ascending: `i32[m, k]`. Lists `i32[m, room]` ascend, and have
-/// `count[i]` rows for query i, at least k. Rows that a filter hides come behind all others.
+/// `count[i]` rows for query i, at least k. A negative count stands for all rows. Rows that a filter hides come behind all
+/// others.
 ///
 /// All queries are compared with one block of rows before the next block. So a row is read from memory once, however many
 /// queries list it.
@@ -24,7 +25,7 @@ pub fn nearest_of_lists() -> OpForm {
         .input("queries", "`f32` or `f64` `[m, d]`")
         .input("base", "the rows, `[n, d]`")
         .input("lists", "`i32[m, room]`")
-        .input("count", "`i32[m]`")
+        .input("count", "`i32[m]`; a negative one lists all rows")
         .optional("filter", "whether each row may be found: `bool[n]`, or `bool[m, n]` for each query")
         .results(&["rows"])
         .attr(AttrSpec::must("k", "how many, at least 1 and at most the room", AttrKind::Int))
@@ -154,9 +155,15 @@ impl<T: Number> Operands<'_, T> {
     /// Compares a query with the rows that it lists before `end` and that were not compared yet.
     fn compare<E: Entry>(&self, extents: Extents, query: usize, own: &mut [u64], end: usize) {
         let Extents { n, d, room, k, metric, .. } = extents;
-        let list = &self.lists[query * room..][..self.counts[query].clamp(0, room as i32) as usize];
-        let first = own[0] as usize;
-        let within = list[first..].iter().take_while(|&&row| (row as usize) < end.min(n)).count();
+        let (first, end) = (own[0] as usize, end.min(n));
+        let list = match self.counts[query] {
+            ..0 => None,
+            count => Some(&self.lists[query * room..][first..(count as usize).min(room)]),
+        };
+        let within = match list {
+            Some(list) => list.iter().take_while(|&&row| (row as usize) < end).count(),
+            None => end - first,
+        };
         if within == 0 {
             return;
         }
@@ -165,8 +172,9 @@ impl<T: Number> Operands<'_, T> {
         let query = Query::new(metric, vector, self.base, allowed);
         let (state, entries) = own.split_at_mut(2);
         let mut best = Best { entries: &mut E::slice(entries)[..k], n: state[1] as usize };
-        for &row in &list[first..first + within] {
-            best.offer(E::new(query.value(row as usize).rank(false), row as usize));
+        for at in 0..within {
+            let row = list.map_or(first + at, |list| list[at] as usize);
+            best.offer(E::new(query.value(row).rank(false), row));
         }
         state[0] += within as u64;
         state[1] = best.n as u64;

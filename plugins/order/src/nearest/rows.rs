@@ -20,7 +20,8 @@ use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, R
 /// 2. The rows of the `k + margin` best blocks are compared with the query by differences.
 /// 3. The k nearest of these are certain if the least score of the other blocks, less the error of a score, lies behind
 ///    them: see `certificate.rs`.
-/// 4. Queries without that proof are compared with every row, if `exact` is set. They are then certain as well.
+/// 4. Queries without that proof are compared with every row, if `exact` is set. They are then certain as well. A GPU has a
+///    loop for this: see `flat.rs`.
 ///
 /// Rows that a filter hides count as infinitely far in the product, and as NaN in comparisons. Where fewer than k rows are
 /// left, any others fill up.
@@ -100,7 +101,14 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
         return vec![found, certified, scanned];
     }
     let scanned = b.map(&[certified, scanned], |v| E::select(v[0], v[1], n as f64));
-    vec![compared_with_all(b, &search, found, certified), certified, scanned]
+    let found = match b.target.ends_rows_early {
+        true => {
+            let counts = b.map(&[certified], |v| E::select(v[0], k as f64, -1.0).cast(DType::I32));
+            search.nearest_of_lists(b, found, counts)
+        }
+        false => compared_with_all(b, &search, found, certified),
+    };
+    vec![found, certified, scanned]
 }
 
 /// The room of a list: a place for so many rows of the base, and so many places at most.
@@ -122,7 +130,7 @@ fn by_lists(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass
         .with("metric", call.attrs.get("metric").clone());
     let n = b.extents(search.base)[0];
     let room = (n / ROWS_OF_A_PLACE).clamp(1, MOST_ROOM).max(search.k);
-    let listed = attrs.clone().with("room", Attr::from(room as i64));
+    let listed = attrs.with("room", Attr::from(room as i64));
     let mut parts = [vec![], vec![], vec![]];
     for start in (0..m.max(1)).step_by(count) {
         let rows = count.min(m - start);
@@ -143,10 +151,7 @@ fn by_lists(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass
     }
     b.set_no_fuse(mark);
     let [lists, counts, compared] = parts.map(|parts| b.concat(&parts, 0));
-    let operands = [search.queries, search.base, lists, counts];
-    let operands = operands.into_iter().chain(search.filter.map(|filter| filter.value()));
-    let found = called(b, "nearest_of_lists", &operands.collect::<Vec<_>>(), attrs);
-    (found[0], b.add(compared, counts))
+    (search.nearest_of_lists(b, lists, counts), b.add(compared, counts))
 }
 
 /// Candidates beyond k. Rounded factors leave more doubt, and heads even more. The k-th of many rows has more neighbours within

@@ -125,15 +125,30 @@ impl<T: Float, F: Term<T>> Sum<'_, T, F> {
             let sums = first.plus(second).plus(third.plus(fourth));
             let mut lanes = [T::default(); WIDEST];
             sums.store(lanes.as_mut_ptr());
+            if whole == n {
+                return sum_of_lanes(lanes);
+            }
             // The last elements, one by one in the first lane of a register.
             let mut rest = [[T::default(); WIDEST]; 2];
             rest[0][..n - whole].copy_from_slice(&self.a[whole..n]);
             rest[1][..n - whole].copy_from_slice(&self.b[whole..n]);
             let [a, b] = rest.map(|rest| V::load(rest.as_ptr()));
             self.term.add(a, b, V::load(lanes.as_ptr())).store(lanes.as_mut_ptr());
-            lanes[..V::N].iter().fold(T::default(), |sum, lane| sum + *lane)
+            sum_of_lanes(lanes)
         }
     }
+}
+
+/// The sum of the lanes of a register; lanes that it lacks are 0. Halves are added, which takes the compiler a few vector
+/// instructions.
+#[inline(always)]
+fn sum_of_lanes<T: Float>(mut lanes: [T; WIDEST]) -> T {
+    for half in [8, 4, 2, 1] {
+        for i in 0..half {
+            lanes[i] += lanes[i + half];
+        }
+    }
+    lanes[0]
 }
 
 /// The least number of each block of so many; -∞ if one is NaN.
