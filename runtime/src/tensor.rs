@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use engine_core::ir::DType;
 use half::{bf16, f16};
-use storage::{ALIGNMENT, AlignedBytes};
+use memmap2::Mmap;
+use storage::{ALIGNMENT, AlignedBytes, Storage};
 use thiserror::Error;
 
 // Files are little-endian, and tensors are written to them as they lie in memory.
@@ -60,13 +61,14 @@ pub enum TensorError {
 
 /// A dense, row-major tensor in host memory.
 ///
-/// Cloning shares the storage. The first write to a shared tensor copies it. The storage starts at a 64-byte boundary,
+/// Cloning shares the storage. The first write to a shared tensor copies it, and so does that to a part of a mapped file. The
+/// storage starts at a 64-byte boundary,
 /// so that any element type can be viewed in place and vector loads are aligned.
 #[derive(Clone, PartialEq)]
 pub struct HostTensor {
     dtype: DType,
     shape: Vec<usize>,
-    storage: Arc<AlignedBytes>,
+    storage: Arc<Storage>,
 }
 
 impl HostTensor {
@@ -74,7 +76,7 @@ impl HostTensor {
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Self, TensorError> {
         let bytes = byte_len(dtype, shape)?;
         let storage = AlignedBytes::zeroed(bytes).ok_or(TensorError::NoMemory { bytes })?;
-        Ok(HostTensor { dtype, shape: shape.to_vec(), storage: Arc::new(storage) })
+        Ok(HostTensor { dtype, shape: shape.to_vec(), storage: Arc::new(Storage::Own(storage)) })
     }
 
     /// A tensor with the given little-endian bytes, which are copied.
@@ -84,6 +86,13 @@ impl HostTensor {
         let mut tensor = HostTensor::zeros(dtype, shape)?;
         tensor.bytes_mut().copy_from_slice(bytes);
         Ok(tensor)
+    }
+
+    /// A tensor with the bytes of a mapped file from `offset` on, which are not copied; none where these are not aligned, or not
+    /// inside the file.
+    pub(crate) fn mapped(dtype: DType, shape: &[usize], map: &Arc<Mmap>, offset: usize) -> Option<Self> {
+        let storage = Storage::mapped(map, offset, byte_len(dtype, shape).ok()?)?;
+        Some(HostTensor { dtype, shape: shape.to_vec(), storage: Arc::new(storage) })
     }
 
     /// A tensor with the given bytes, which come in parts. Each part is freed after its copy.
@@ -116,7 +125,7 @@ impl HostTensor {
     pub fn scalar<T: Element>(element: T) -> Self {
         let mut storage = AlignedBytes::one_line(T::DTYPE.size());
         storage.as_mut_slice::<T>()[0] = element;
-        HostTensor { dtype: T::DTYPE, shape: vec![], storage: Arc::new(storage) }
+        HostTensor { dtype: T::DTYPE, shape: vec![], storage: Arc::new(Storage::Own(storage)) }
     }
 
     /// The element type.
@@ -131,7 +140,7 @@ impl HostTensor {
 
     /// The number of elements.
     pub fn n_elements(&self) -> usize {
-        self.storage.len / self.dtype.size()
+        self.storage.len() / self.dtype.size()
     }
 
     /// The elements as little-endian bytes in row-major order.
@@ -141,7 +150,7 @@ impl HostTensor {
 
     /// The bytes for writing. A [`DType::Bool`] tensor may only hold 0 and 1.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        Arc::make_mut(&mut self.storage).as_mut_slice()
+        Arc::make_mut(&mut self.storage).own().as_mut_slice()
     }
 
     /// The elements in row-major order, if `T` is the tensor's type.
@@ -153,7 +162,7 @@ impl HostTensor {
     /// The elements for writing, if `T` is the tensor's type.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
         self.check_type::<T>()?;
-        Ok(Arc::make_mut(&mut self.storage).as_mut_slice())
+        Ok(Arc::make_mut(&mut self.storage).own().as_mut_slice())
     }
 
     /// Every element as f64 (exact for all types but large i64), for oracles and printing.
@@ -224,7 +233,7 @@ impl HostTensor {
     pub fn first_rows(&self, n_rows: usize) -> Result<Self, TensorError> {
         match self.shape.split_first() {
             Some((&all_rows, row)) if n_rows < all_rows => {
-                let n_bytes = self.storage.len / all_rows * n_rows;
+                let n_bytes = self.storage.len() / all_rows * n_rows;
                 HostTensor::from_bytes(self.dtype, &[&[n_rows], row].concat(), &self.bytes()[..n_bytes])
             }
             _ => Ok(self.clone()),
@@ -238,7 +247,7 @@ impl HostTensor {
     pub fn select_rows(&self, rows: &[usize]) -> Result<Self, TensorError> {
         let Some((&n_rows, row)) = self.shape.split_first() else { return Ok(self.clone()) };
         let mut selected = HostTensor::zeros(self.dtype, &[&[rows.len()], row].concat())?;
-        let n_bytes = self.storage.len / n_rows.max(1);
+        let n_bytes = self.storage.len() / n_rows.max(1);
         for (to, &from) in selected.bytes_mut().chunks_exact_mut(n_bytes.max(1)).zip(rows) {
             to.copy_from_slice(&self.bytes()[from * n_bytes..][..n_bytes]);
         }
@@ -249,7 +258,7 @@ impl HostTensor {
     /// storage needs no more memory.
     pub fn keep_rows(mut self, rows: &[usize]) -> Self {
         let Some(n_rows) = self.shape.first_mut() else { return self };
-        let storage = Arc::make_mut(&mut self.storage);
+        let storage = Arc::make_mut(&mut self.storage).own();
         let n_bytes = storage.len / (*n_rows).max(1);
         for (to, &from) in rows.iter().enumerate() {
             storage.as_mut_slice::<u8>().copy_within(from * n_bytes..(from + 1) * n_bytes, to * n_bytes);

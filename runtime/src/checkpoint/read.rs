@@ -1,13 +1,14 @@
 //! Reading: sizes in a header are checked against the size of the file, and all bytes against checksums.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use engine_core::ir::DType;
 use indexmap::IndexMap;
+use memmap2::Mmap;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,20 +25,23 @@ type Fields = IndexMap<String, Value>;
 
 impl Checkpoint {
     /// Reads the checkpoint at `path`. Damage of any kind is an error.
+    ///
+    /// On Unix, the tensors are parts of the mapped file, which is not copied. The file may be replaced or removed, as
+    /// [`Checkpoint::write`] does. It must not be changed in place.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
-        let (n_bytes, mut file) = open(path)?;
-        Checkpoint::read_from(&Reading { path, n_bytes }, &mut file)
+        let content = Content::open(path)?;
+        Checkpoint::read_from(&content.reading(path))
     }
 
     /// Reads the bytes of a checkpoint. `path` only appears in errors.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
-        Checkpoint::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes)
+        Checkpoint::read_from(&Reading { path, bytes, map: None })
     }
 
-    fn read_from(reading: &Reading<'_>, stream: &mut dyn Read) -> Result<Self, CheckpointError> {
-        let text = reading.header_text(stream)?;
+    fn read_from(reading: &Reading<'_>) -> Result<Self, CheckpointError> {
+        let text = reading.header_text()?;
         reading.check_header_sum(&text)?;
-        let Weights { tensors, metadata } = reading.weights(&text, stream, &|_| true)?;
+        let Weights { tensors, metadata } = reading.weights(&text, &|_| true)?;
         reading.check_tensor_sums(&text, &tensors, &metadata)?;
         let number = |key| reading.metadata::<u64>(&metadata, key);
         Ok(Checkpoint {
@@ -61,7 +65,8 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Reads a safetensors file of any tool. The format has no checksum, so only inconsistent damage is detected.
+    /// Reads a safetensors file of any tool. The format has no checksum, so only inconsistent damage is detected. As for
+    /// [`Checkpoint::read`], the tensors may be parts of the mapped file.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         Weights::read_needed(path, &|_| true)
     }
@@ -71,22 +76,18 @@ impl Weights {
         path: &Path,
         is_needed: &dyn Fn(&str) -> bool,
     ) -> Result<Self, CheckpointError> {
-        let (n_bytes, mut file) = open(path)?;
-        Weights::read_from(&Reading { path, n_bytes }, &mut file, is_needed)
+        let content = Content::open(path)?;
+        Weights::read_from(&content.reading(path), is_needed)
     }
 
     /// Reads the bytes of a safetensors file. `path` only appears in errors.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, CheckpointError> {
-        Weights::read_from(&Reading { path, n_bytes: bytes.len() as u64 }, &mut &*bytes, &|_| true)
+        Weights::read_from(&Reading { path, bytes, map: None }, &|_| true)
     }
 
-    fn read_from(
-        reading: &Reading<'_>,
-        stream: &mut dyn Read,
-        is_needed: &dyn Fn(&str) -> bool,
-    ) -> Result<Self, CheckpointError> {
-        let text = reading.header_text(stream)?;
-        reading.weights(&text, stream, is_needed)
+    fn read_from(reading: &Reading<'_>, is_needed: &dyn Fn(&str) -> bool) -> Result<Self, CheckpointError> {
+        let text = reading.header_text()?;
+        reading.weights(&text, is_needed)
     }
 }
 
@@ -95,24 +96,50 @@ impl Weights {
 /// # Errors
 /// If the file cannot be read or is no checkpoint.
 pub fn read_extra(path: &Path) -> Result<IndexMap<String, String>, CheckpointError> {
-    let (n_bytes, mut file) = open(path)?;
-    let reading = Reading { path, n_bytes };
-    let text = reading.header_text(&mut file)?;
+    let content = Content::open(path)?;
+    let reading = content.reading(path);
+    let text = reading.header_text()?;
     reading.check_header_sum(&text)?;
     let (_, metadata) = reading.header(&text)?;
     Ok(with_prefix(&metadata, EXTRA_PREFIX))
 }
 
-fn open(path: &Path) -> Result<(u64, BufReader<File>), CheckpointError> {
-    let fail = |error| CheckpointError { path: path.to_path_buf(), fact: CheckpointFact::Unreadable(error) };
-    let (file, n_bytes) = files::open(path).map_err(fail)?;
-    Ok((n_bytes, BufReader::new(file)))
+/// The bytes of a file: mapped, or read where the system does not map the file.
+enum Content {
+    Mapped(Arc<Mmap>),
+    Read(Vec<u8>),
 }
 
-/// A file being read: its name for errors, and its size to check lengths against.
+impl Content {
+    fn open(path: &Path) -> Result<Content, CheckpointError> {
+        let fail =
+            |error| CheckpointError { path: path.to_path_buf(), fact: CheckpointFact::Unreadable(error) };
+        let (mut file, _) = files::open(path).map_err(fail)?;
+        // SAFETY: the file is not changed in place, as the documentation requires.
+        if let Ok(map) = unsafe { Mmap::map(&file) } {
+            return Ok(Content::Mapped(Arc::new(map)));
+        }
+        let mut bytes = vec![];
+        file.read_to_end(&mut bytes).map_err(fail)?;
+        Ok(Content::Read(bytes))
+    }
+
+    fn reading<'a>(&'a self, path: &'a Path) -> Reading<'a> {
+        match self {
+            // Where the system is not Unix, a mapped file cannot be replaced.
+            Content::Mapped(map) => Reading { path, bytes: map, map: cfg!(unix).then_some(map) },
+            Content::Read(bytes) => Reading { path, bytes, map: None },
+        }
+    }
+}
+
+/// A file being read.
 struct Reading<'a> {
+    /// Its name, for errors.
     path: &'a Path,
-    n_bytes: u64,
+    bytes: &'a [u8],
+    /// The map that these bytes are, if tensors may be parts of it.
+    map: Option<&'a Arc<Mmap>>,
 }
 
 /// The entry of one tensor in the header.
@@ -125,20 +152,17 @@ struct Entry {
 }
 
 impl Reading<'_> {
-    fn header_text(&self, stream: &mut dyn Read) -> Result<String, CheckpointError> {
-        let n_bytes = self.n_bytes;
-        if n_bytes < 8 {
+    fn header_text(&self) -> Result<String, CheckpointError> {
+        let n_bytes = self.bytes.len() as u64;
+        let Some((&head, rest)) = self.bytes.split_first_chunk() else {
             return Err(self.fail(CheckpointFact::NoHeader { n_bytes }));
-        }
-        let mut head = [0; 8];
-        self.read_exact(stream, &mut head)?;
+        };
         let n_header = u64::from_le_bytes(head);
         if n_header > MAX_HEADER_BYTES.min(n_bytes - 8) {
             let fact = foreign(head).unwrap_or(CheckpointFact::AbsurdHeader { n_header, n_bytes });
             return Err(self.fail(fact));
         }
-        let mut text = vec![0; n_header as usize];
-        self.read_exact(stream, &mut text)?;
+        let text = rest[..n_header as usize].to_vec();
         // The first bytes of another format may be the length of a header. Such a header would be JSON.
         if let Some(fact) = foreign(head).filter(|_| !text.starts_with(b"{")) {
             return Err(self.fail(fact));
@@ -159,16 +183,12 @@ impl Reading<'_> {
         Err(self.fail(CheckpointFact::HeaderChecksum { expected: expected.to_string(), found }))
     }
 
-    fn weights(
-        &self,
-        text: &str,
-        stream: &mut dyn Read,
-        is_needed: &dyn Fn(&str) -> bool,
-    ) -> Result<Weights, CheckpointError> {
+    fn weights(&self, text: &str, is_needed: &dyn Fn(&str) -> bool) -> Result<Weights, CheckpointError> {
         let (fields, metadata) = self.header(text)?;
         let entries = self.entries(fields, is_needed)?;
-        self.check_layout(&entries, self.n_bytes - 8 - text.len() as u64)?;
-        Ok(Weights { tensors: self.tensors(&entries, stream)?, metadata })
+        let start = 8 + text.len();
+        self.check_layout(&entries, (self.bytes.len() - start) as u64)?;
+        Ok(Weights { tensors: self.tensors(&entries, start)?, metadata })
     }
 
     /// The fields of the header, tensors by name, and its strings.
@@ -219,26 +239,27 @@ impl Reading<'_> {
         Err(self.fail(CheckpointFact::WrongLength { expected: end, found: n_data }))
     }
 
+    /// The tensors, whose data starts at byte `start`.
     fn tensors(
         &self,
         entries: &Entries,
-        stream: &mut dyn Read,
+        start: usize,
     ) -> Result<IndexMap<String, HostTensor>, CheckpointError> {
         let mut tensors = IndexMap::new();
-        for (name, Listed { ty, offsets }) in by_offset(entries) {
-            let Some(TensorType { dtype, shape, .. }) = ty else {
-                self.skip(stream, offsets[1] - offsets[0])?;
-                continue;
+        for (name, Listed { ty, offsets }) in entries {
+            let Some(TensorType { dtype, shape, .. }) = ty else { continue };
+            let [at, end] = offsets.map(|offset| start + offset as usize);
+            let mapped = self.map.and_then(|map| HostTensor::mapped(*dtype, shape, map, at));
+            let tensor = match mapped {
+                Some(tensor) => tensor,
+                None => HostTensor::from_bytes(*dtype, shape, &self.bytes[at..end])
+                    .map_err(|source| self.fail(CheckpointFact::BadShape { name: name.clone(), source }))?,
             };
-            let mut tensor = HostTensor::zeros(*dtype, shape)
-                .map_err(|source| self.fail(CheckpointFact::BadShape { name: name.clone(), source }))?;
-            self.read_exact(stream, tensor.bytes_mut())?;
             if *dtype == DType::Bool && tensor.bytes().iter().any(|&byte| byte > 1) {
                 return Err(self.fail(CheckpointFact::BadBool { name: name.clone() }));
             }
             tensors.insert(name.clone(), tensor);
         }
-        tensors.sort_by_key(|name, _| entries.get_index_of(name));
         Ok(tensors)
     }
 
@@ -268,18 +289,6 @@ impl Reading<'_> {
     ) -> Result<T, CheckpointError> {
         let value = metadata.get(key).and_then(|value| value.parse().ok());
         value.ok_or_else(|| self.fail(CheckpointFact::BadMetadata { key: key.to_string() }))
-    }
-
-    fn read_exact(&self, stream: &mut dyn Read, bytes: &mut [u8]) -> Result<(), CheckpointError> {
-        stream.read_exact(bytes).map_err(|error| self.fail(CheckpointFact::Unreadable(error)))
-    }
-
-    fn skip(&self, stream: &mut dyn Read, n_bytes: u64) -> Result<(), CheckpointError> {
-        let unreadable = |error| self.fail(CheckpointFact::Unreadable(error));
-        match io::copy(&mut stream.take(n_bytes), &mut io::sink()).map_err(unreadable)? {
-            n_skipped if n_skipped == n_bytes => Ok(()),
-            _ => Err(unreadable(io::ErrorKind::UnexpectedEof.into())),
-        }
     }
 
     fn bad_header(&self, why: &dyn fmt::Display) -> CheckpointError {

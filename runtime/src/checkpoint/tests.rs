@@ -412,3 +412,20 @@ fn a_mismatch_names_every_difference() {
   `step: i32[]` is i64[] in the file";
     assert_eq!(compare(&other, &tensors).unwrap_err().to_string(), expected);
 }
+
+#[test]
+fn tensors_of_a_file_outlive_it_and_are_copied_before_a_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ckpt");
+    let (first, other) = (small(17), small(18));
+    first.write(&path).unwrap();
+    let mut read = Checkpoint::read(&path).unwrap();
+    other.write(&path).unwrap();
+    assert_eq!(read, first);
+    for tensor in read.tensors.values_mut().filter(|tensor| !tensor.bytes().is_empty()) {
+        let before = tensor.clone();
+        tensor.bytes_mut()[0] ^= 1;
+        assert_ne!(*tensor, before);
+    }
+    assert_eq!(Checkpoint::read(&path).unwrap(), other);
+}
