@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::ir::{InputKind, Symbol, Type};
-use engine_core::pipeline::ParamDecl;
+use engine_core::pipeline::{Init, ParamDecl};
 use engine_core::plan::{Place, Plan};
 use indexmap::IndexMap;
 
@@ -35,7 +35,10 @@ impl State {
         let mut state = State { device, entries: IndexMap::new() };
         for param in params {
             state.ensure(&param.name, &param.ty)?;
-            state.write(&param.name, &initial_values(param, seed)?)?;
+            // New memory is zero.
+            if !matches!(param.init, Init::Zeros) {
+                state.write(&param.name, &initial_values(param, seed)?)?;
+            }
         }
         Ok(state)
     }
