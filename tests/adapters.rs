@@ -254,18 +254,22 @@ fn is_gradient(cpu: &[String], gpu: &[String]) -> bool {
         && surplus(cpu, gpu).iter().all(|kernel| is(kernel, &["matmul [", "map [", "row ["]))
 }
 
-/// The stages that a GPU does not lower as the CPU does, which are searches. Halves fold on tensor cores as on the CPU, and a
-/// short base differs by the precision alone.
-fn stages_apart(on_tensor_cores: bool) -> Vec<&'static str> {
-    let of_benches: &[&str] = match on_tensor_cores {
-        true => &["large_selection.ron, nearest2048", "search.ron, search_l2", "search.ron, search_ip"],
-        false => &["search.ron, search_l2", "search.ron, search_bf16", "search.ron, search_ip"],
-    };
-    let of_graphs = ["index_online.ron, compare", "range_search.ron, search"];
-    let short = ["search.ron, search"].into_iter().filter(|_| on_tensor_cores);
-    let graphs = of_graphs.into_iter().chain(short).chain(["search_images.ron, search"]);
-    of_benches.iter().copied().chain(graphs).collect()
-}
+/// The stages that a GPU does not lower as the CPU does, which are searches. On the CPU, queries that are not certain list all
+/// rows, and blocks of columns are reduced in every precision.
+const LOWERED_APART: [&str; 12] = [
+    "large_selection.ron, nearest2048",
+    "search.ron, search_l2",
+    "search.ron, search_bf16",
+    "search.ron, search_ip",
+    "retrieval.ron, ten_of_all",
+    "retrieval.ron, ten_by_axes",
+    "retrieval.ron, range",
+    "retrieval.ron, one_query",
+    "index_online.ron, compare",
+    "range_search.ron, search",
+    "search.ron, search",
+    "search_images.ron, search",
+];
 
 /// Stages with attention to all keys among other kernels.
 const ABSORBED: [&str; 5] = [
@@ -345,7 +349,7 @@ fn check_fusion(name: &str, device: DeviceModel) {
     ];
     let of_halves = of_halves.into_iter().filter(|_| device.tensor_cores.is_some());
     assert_eq!(gradients, of_halves.collect::<Vec<_>>(), "{name}");
-    assert_eq!(lowered_apart, stages_apart(device.tensor_cores.is_some()), "{name}");
+    assert_eq!(lowered_apart, LOWERED_APART, "{name}");
     let has_tiles = device.kernels.columns_in_tiles > 0;
     assert_eq!(with_attention, if has_tiles { &[][..] } else { &STORED }, "{name}");
     // In tiles, attention alone is a kernel as on the CPU.
