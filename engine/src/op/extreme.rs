@@ -89,8 +89,8 @@ impl<T: Float> Extreme<T> {
     }
 }
 
-/// The best element of each block of a piece that beats the blocks before it, and `best`: the last such element and the number
-/// of its block. Bits of zeros and of NaN may be those of another element.
+/// The search of a piece for its best element, if that beats `best`, and for the number of its block. Bits of zeros and of NaN
+/// may be those of another element.
 struct BestBlock<'a, T> {
     fold: &'a Extreme<T>,
     piece: &'a [T],

@@ -66,7 +66,7 @@ impl Clone for Storage {
     fn clone(&self) -> Storage {
         let from = self.as_slice::<u8>();
         let mut bytes = AlignedBytes::zeroed(from.len())
-            .unwrap_or_else(|| alloc::handle_alloc_error(Layout::new::<Line>()));
+            .unwrap_or_else(|| alloc::handle_alloc_error(Layout::for_value(from)));
         bytes.as_mut_slice::<u8>().copy_from_slice(from);
         Storage::Own(bytes)
     }
