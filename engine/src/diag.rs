@@ -18,6 +18,7 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use list::{Diagnostics, MAX_SHOWN};
 pub use nearest::nearest;
 pub use render::Look;
+pub(crate) use sources::SourceFile;
 pub use sources::{FileId, Sources, Span, Spanned};
 
 #[cfg(test)]

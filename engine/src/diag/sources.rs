@@ -5,6 +5,7 @@ use crate::work::steps;
 use codespan_reporting::files::{self, Files};
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A file of the [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,11 +85,12 @@ impl<T> std::ops::Deref for Spanned<T> {
 pub struct Sources {
     files: Vec<SourceFile>,
     /// Texts that a registry brings along, such as the standard layers.
-    libraries: Vec<SourceFile>,
+    libraries: Vec<Arc<SourceFile>>,
 }
 
+/// A text with its name, and what errors show of it.
 #[derive(Clone, Debug)]
-struct SourceFile {
+pub(crate) struct SourceFile {
     name: String,
     text: String,
     /// Name and text as they are shown. The shown text is `None` if the text is shown unchanged.
@@ -98,13 +100,17 @@ struct SourceFile {
 }
 
 impl SourceFile {
-    fn new(name: String, text: String) -> SourceFile {
+    pub(crate) fn new(name: String, text: String) -> SourceFile {
         let shown_text = match legible::source_text(&text) {
             Cow::Borrowed(_) => None,
             Cow::Owned(shown) => Some(shown),
         };
         let line_starts = files::line_starts(&text).collect();
         SourceFile { shown_name: legible::file_name(&name), name, text, shown_text, line_starts }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -121,8 +127,8 @@ impl Sources {
     }
 
     /// Adds the next library. Libraries are added in one order everywhere, so their spans are valid in all sources.
-    pub(crate) fn add_library(&mut self, name: &str, text: &str) -> FileId {
-        self.libraries.push(SourceFile::new(name.into(), text.into()));
+    pub(crate) fn add_library(&mut self, library: Arc<SourceFile>) -> FileId {
+        self.libraries.push(library);
         FileId::of_library(self.libraries.len() - 1)
     }
 

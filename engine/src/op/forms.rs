@@ -1,5 +1,6 @@
 //! Open sets: forms that plugins register beside ops, such as stage kinds and schedules.
 
+use rpds::VectorSync;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub trait Form: Any + Send + Sync + Sized {
 
 /// The registered members of all open sets, in order of registration.
 #[derive(Clone, Default)]
-pub(super) struct Forms(Vec<Arc<dyn Any + Send + Sync>>);
+pub(super) struct Forms(VectorSync<Arc<dyn Any + Send + Sync>>);
 
 impl Forms {
     /// Adds a form.
@@ -30,14 +31,20 @@ impl Forms {
         if self.of::<F>().any(|known| known.name() == form.name()) {
             return Err(format!("{} `{}`", F::SET, form.name()));
         }
-        self.0.push(Arc::new(form));
+        self.0.push_back_mut(Arc::new(form));
         Ok(())
     }
 
     /// Adds a form in the place of the registered one of that name, if there is one.
     pub(super) fn replace<F: Form>(&mut self, form: F) {
-        self.0.retain(|known| known.downcast_ref::<F>().is_none_or(|known| known.name() != form.name()));
-        self.0.push(Arc::new(form));
+        let is_replaced = |known: &&F| known.name() == form.name();
+        if self.of::<F>().any(|known| is_replaced(&known)) {
+            let stays = |known: &&Arc<dyn Any + Send + Sync>| {
+                !known.downcast_ref().is_some_and(|known| is_replaced(&known))
+            };
+            self.0 = self.0.iter().filter(stays).cloned().collect();
+        }
+        self.0.push_back_mut(Arc::new(form));
     }
 
     /// The built-in members of a set, then the registered ones.

@@ -4,7 +4,7 @@ use super::forms::{Form, Forms};
 use super::{OpForm, TypeIssue};
 use crate::diag::{Code, Diagnostic};
 use crate::ir::OpSet;
-use indexmap::IndexMap;
+use rpds::{HashTrieMapSync, VectorSync};
 use std::sync::Arc;
 
 /// A family of ops, and other forms that belong to it.
@@ -17,10 +17,13 @@ pub trait Plugin {
     fn register(&self, _: &mut Registry) {}
 }
 
-/// All ops and other forms that a pipeline can name, in order of registration.
+/// All ops and other forms that a pipeline can name, in order of registration. Copies share their members, so a copy is
+/// cheap: each function keeps one as its scope.
 #[derive(Clone, Default)]
 pub struct Registry {
-    ops: IndexMap<String, Arc<OpForm>>,
+    ops: VectorSync<Arc<OpForm>>,
+    /// Places in `ops`, by name.
+    places: HashTrieMapSync<String, usize>,
     forms: Forms,
     taken: Vec<String>,
 }
@@ -64,10 +67,16 @@ impl Registry {
 
     /// Adds one op.
     pub fn add(&mut self, op: OpForm) {
-        match self.ops.contains_key(&op.name) {
-            true => self.taken.push(format!("op `{}`", op.name)),
-            false => _ = self.ops.insert(op.name.clone(), Arc::new(op)),
+        if self.places.contains_key(&op.name) {
+            self.taken.push(format!("op `{}`", op.name));
+            return;
         }
+        self.push(Arc::new(op));
+    }
+
+    fn push(&mut self, op: Arc<OpForm>) {
+        self.places.insert_mut(op.name.clone(), self.ops.len());
+        self.ops.push_back_mut(op);
     }
 
     /// Errors of names that were registered twice. The first form of such a name stays, and no pipeline is read.
@@ -81,14 +90,17 @@ impl Registry {
 
     /// The registry with one op replaced by a form of the same name.
     pub fn replaced(&self, op: OpForm) -> Registry {
-        let mut ops = self.ops.clone();
-        ops.insert(op.name.clone(), Arc::new(op));
-        Registry { ops, ..self.clone() }
+        let mut registry = self.clone();
+        match self.places.get(&op.name) {
+            Some(&place) => _ = registry.ops.set_mut(place, Arc::new(op)),
+            None => registry.push(Arc::new(op)),
+        }
+        registry
     }
 
     /// The op with that name.
     pub fn op(&self, name: &str) -> Option<Arc<OpForm>> {
-        self.ops.get(name).cloned()
+        self.places.get(name).and_then(|&place| self.ops.get(place)).cloned()
     }
 
     /// The op with that name.
@@ -101,20 +113,21 @@ impl Registry {
 
     /// All ops.
     pub fn ops(&self) -> impl Iterator<Item = &Arc<OpForm>> {
-        self.ops.values()
+        self.ops.iter()
     }
 
     /// A registry of those of the named ops that exist, with all other forms.
     pub fn subset<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Registry {
-        let named = names.into_iter().filter_map(|name| self.ops.get_key_value(name));
-        let ops = named.map(|(name, op)| (name.clone(), op.clone())).collect();
-        Registry { ops, forms: self.forms.clone(), taken: self.taken.clone() }
+        let (forms, taken) = (self.forms.clone(), self.taken.clone());
+        let mut subset = Registry { forms, taken, ..Registry::new() };
+        names.into_iter().filter_map(|name| self.op(name)).for_each(|op| subset.push(op));
+        subset
     }
 
     /// The known name closest to `name`, if one is close.
     pub fn nearest(&self, name: &str) -> Option<&str> {
-        let near = |known: &&String| strsim::jaro_winkler(known, name) > 0.8;
-        let score = |known: &&String| (strsim::jaro_winkler(known, name) * 1e6) as u64;
-        self.ops.keys().filter(near).max_by_key(score).map(String::as_str)
+        let near = |known: &&str| strsim::jaro_winkler(known, name) > 0.8;
+        let score = |known: &&str| (strsim::jaro_winkler(known, name) * 1e6) as u64;
+        self.ops.iter().map(|op| &*op.name).filter(near).max_by_key(score)
     }
 }

@@ -2,22 +2,20 @@
 
 use super::dims::Dims;
 use super::functions::Functions;
-use crate::diag::{Code, Diagnostics, Sources, Span};
+use crate::diag::{Code, Diagnostics, SourceFile, Sources, Span};
 use crate::front::{Ron, RonKind, entries, parse_ron};
 use crate::op::{Form, Registry};
+use std::sync::Arc;
 
 /// A text `(functions: {…})` whose functions and layers every pipeline can call. A pipeline may define a layer of the same
 /// name, which then takes its place.
-struct Library {
-    name: String,
-    text: String,
-}
+struct Library(Arc<SourceFile>);
 
 impl Form for Library {
     const SET: &'static str = "library";
 
     fn name(&self) -> &str {
-        &self.name
+        self.0.name()
     }
 }
 
@@ -31,7 +29,8 @@ pub fn add_library(
     diags: &mut Diagnostics,
 ) {
     add_libraries(registry, sources);
-    let file = sources.add_library(name, text);
+    let library = Arc::new(SourceFile::new(name.to_owned(), text.to_owned()));
+    let file = sources.add_library(library.clone());
     let root = parse_ron(file, text, diags);
     let mut extended = registry.clone();
     if !root.is_error() {
@@ -39,14 +38,14 @@ pub fn add_library(
     }
     if !diags.has_errors() {
         *registry = extended;
-        registry.register(Library { name: name.to_owned(), text: text.to_owned() });
+        registry.register(Library(library));
     }
 }
 
 /// Adds the texts of libraries, so that errors can show them.
 pub(super) fn add_libraries(registry: &Registry, sources: &mut Sources) {
     for library in registry.forms::<Library>().skip(sources.n_libraries()) {
-        sources.add_library(&library.name, &library.text);
+        sources.add_library(library.0.clone());
     }
 }
 
