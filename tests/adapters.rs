@@ -256,7 +256,7 @@ fn is_gradient(cpu: &[String], gpu: &[String]) -> bool {
 
 /// The stages that a GPU does not lower as the CPU does, which are searches. On the CPU, queries that are not certain list all
 /// rows, and blocks of columns are reduced in every precision.
-const LOWERED_APART: [&str; 12] = [
+const LOWERED_APART: [&str; 14] = [
     "large_selection.ron, nearest2048",
     "search.ron, search_l2",
     "search.ron, search_bf16",
@@ -265,7 +265,9 @@ const LOWERED_APART: [&str; 12] = [
     "retrieval.ron, ten_by_axes",
     "retrieval.ron, range",
     "retrieval.ron, one_query",
+    "retrieval.ron, kmeans_step",
     "index_online.ron, compare",
+    "kmeans.ron, fit",
     "range_search.ron, search",
     "search.ron, search",
     "search_images.ron, search",

@@ -85,9 +85,9 @@ fn a_software_adapter_is_taken_only_if_asked_for() {
     assert!(auto.errors.contains("; wgpu: only a software adapter)\n"), "{}", auto.errors);
 }
 
-/// Every op but `rows_by_bounds` and `nearest_of_lists`, which graphs of the CPU alone have, has kernels for wgpu.
+/// Every op but `rows_by_bounds`, `nearest_of_lists` and `near_least`, which graphs of the CPU alone have, has kernels for wgpu.
 #[test]
-fn the_selftest_of_a_software_adapter_skips_two_ops() {
+fn the_selftest_of_a_software_adapter_skips_three_ops() {
     if !is_emulated() {
         return;
     }

@@ -11,7 +11,7 @@ const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 /// Without `i16`, which `small.rs` has.
 const INTEGERS: [DType; 6] = [DType::U8, DType::I8, DType::U16, DType::I32, DType::U32, DType::I64];
 
-/// Of ops that graphs for GPUs do not have: `rows_by_bounds` and `nearest_of_lists`, in two types each.
+/// Of ops that graphs for GPUs do not have: `rows_by_bounds` and `nearest_of_lists`, in two types each, and `near_least`.
 const ON_CPUS_ALONE: &str = " runs on the processor only";
 
 #[test]

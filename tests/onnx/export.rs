@@ -118,10 +118,11 @@ fn examples_of_ops_compute_the_same_results() {
         format!("{why}: {}\n", ops.join(", "))
     });
     expect![[r#"
-        371 examples
+        372 examples
         calls `draw_rows`, which has no counterpart in ONNX: draw_rows
         calls `fft_rows`, which has no counterpart in ONNX: fft, fft_rows, ifft, irfft, rfft
         calls `lu_panel`, which has no counterpart in ONNX: inverse, lu_panel, lu_solve, solve
+        calls `near_least`, which has no counterpart in ONNX: near_least
         calls `nearest_of_lists`, which has no counterpart in ONNX: nearest_of_lists
         calls `orthogonal_rows`, which has no counterpart in ONNX: eigh, orthogonal_rows, svd
         calls `row_log_sum_exp`, which has no counterpart in ONNX: linear_cross_entropy, linear_cross_entropy_rows, row_log_sum_exp

@@ -10,6 +10,7 @@ use engine::core::pipeline::RunStage;
 use engine::core::stage;
 use engine::runtime::device::DeviceKind;
 
+mod labels;
 mod scales;
 
 /// Rows of small whole numbers with labels of which some have no row.

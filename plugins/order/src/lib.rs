@@ -31,7 +31,9 @@ mod topk_rows;
 mod topk_trim;
 
 pub use draw_rows::draw_rows;
-pub use nearest::{nearest, nearest_of_lists, nearest_rows, rows_by_bounds, within};
+pub use nearest::{
+    near_least, nearest, nearest_centre, nearest_of_lists, nearest_rows, rows_by_bounds, within,
+};
 pub use quantile::{kthvalue, median, quantile};
 pub use ragged::{
     compact, masked_select, nonzero, rank_select, segment_reduce, segment_softmax, spread, unique,
@@ -65,6 +67,8 @@ impl Plugin for Order {
             nearest_rows(),
             rows_by_bounds(),
             nearest_of_lists(),
+            nearest_centre(),
+            near_least(),
         ];
         let ragged = [
             within(),

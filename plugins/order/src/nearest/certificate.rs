@@ -128,6 +128,20 @@ impl Errors {
         }
     }
 
+    /// The inverse of twice the error of `|x|² - 2·q·x` beside the exact squared distance, `[m]`, where what does not depend on
+    /// x is left out. `norms` are the squared norms of the queries, and no row is longer than the root of `longest`.
+    pub fn doubt(&self, b: &mut Builder, norms: Value, longest: Value) -> Value {
+        let longest = b.unreduce(longest, &[0], norms);
+        let product = b.unreduce(self.product, &[0], norms);
+        b.map(&[norms, longest, product], |v| {
+            let [q, x] = [v[0].sqrt(), v[1].sqrt()];
+            let both = q + x;
+            // Products, sums of squares, and the differences by which rows are compared.
+            let error = v[2] * 2.0 * q * x + both * both * (4.0 * self.sum);
+            1.0 / (error * 2.0 + TINY)
+        })
+    }
+
     /// Whether no row outside the candidates is nearer than the k-th of them, `bool[m]`: from the norms of the queries as
     /// in [`Errors::bound`], the least score outside, and the k-th value of the candidates, each `[m]`. A NaN proves nothing.
     ///

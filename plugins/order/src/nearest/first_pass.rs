@@ -175,9 +175,9 @@ fn is_rounded(b: &Builder, call: &Lowering, base: Value) -> bool {
 }
 
 /// Rows and their squared norms without rows that are farther away than any other: zeros of an infinite norm.
-fn without_far_rows(b: &mut Builder, base: Value, norms: Value) -> [Value; 2] {
+pub fn without_far_rows(b: &mut Builder, base: Value, norms: Value) -> [Value; 2] {
     let norms = b.map(&[norms], |v| E::select(v[0].lt(f64::INFINITY), v[0], f64::INFINITY));
-    let of_row = b.unreduce(norms, &[1], base);
+    let of_row = b.unreduce(norms, &[b.ty(base).rank() - 1], base);
     [b.map(&[base, of_row], |v| E::select(v[1].lt(f64::INFINITY), v[0], 0.0)), norms]
 }
 

@@ -2,6 +2,7 @@
 
 mod by_bounds;
 mod candidates;
+mod centre;
 mod certificate;
 mod choice;
 mod comparison;
@@ -11,6 +12,7 @@ mod flat;
 mod head;
 mod lengths;
 mod metric;
+mod near_least;
 mod number;
 mod of_lists;
 mod rows;
@@ -18,6 +20,8 @@ mod sums;
 mod within;
 
 pub use by_bounds::rows_by_bounds;
+pub use centre::nearest_centre;
+pub use near_least::near_least;
 pub use of_lists::nearest_of_lists;
 pub use rows::nearest_rows;
 pub use within::within;

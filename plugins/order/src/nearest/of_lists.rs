@@ -156,6 +156,19 @@ impl<T: Number> Operands<'_, T> {
     fn compare<E: Entry>(&self, extents: Extents, query: usize, own: &mut [u64], end: usize) {
         let Extents { n, d, room, k, metric, .. } = extents;
         let (first, end) = (own[0] as usize, end.min(n));
+        if self.counts[query] == k as i32 {
+            // All that are listed: nothing to compare.
+            let (state, entries) = own.split_at_mut(2);
+            if state[1] == 0 {
+                let rows = &self.lists[query * room..][..k];
+                E::slice(entries)
+                    .iter_mut()
+                    .zip(rows)
+                    .for_each(|(entry, &row)| *entry = E::new(0, row as usize));
+                state[1] = k as u64;
+            }
+            return;
+        }
         let list = match self.counts[query] {
             ..0 => None,
             count => Some(&self.lists[query * room..][first..(count as usize).min(room)]),

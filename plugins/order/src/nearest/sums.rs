@@ -191,7 +191,13 @@ unsafe fn least_of<T: Number, V: Lanes<Scalar = T>>(numbers: &[T]) -> T {
         least.store(lanes.as_mut_ptr());
         // A NaN stays, since no number is less.
         let smaller = |least: T, number: T| if number < least || number.is_nan() { number } else { least };
-        numbers[whole..].iter().chain(&lanes).fold(T::last(false), |least, &number| smaller(least, number))
+        // Halves, which are vector instructions.
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                lanes[i] = smaller(lanes[i], lanes[i + half]);
+            }
+        }
+        numbers[whole..].iter().fold(lanes[0], |least, &number| smaller(least, number))
     }
 }
 
