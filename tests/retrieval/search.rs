@@ -275,3 +275,43 @@ fn rows_of_infinite_norms_are_not_lost() {
         }
     }
 }
+
+/// On a CPU, queries list rows by their bounds then. Whole numbers have exact distances, and ties by row.
+#[test]
+fn many_queries_among_few_rows_find_the_nearest() {
+    let distances = "sum(square(reshape(q, shape=[M, 1, D]) - reshape(x, shape=[1, N, D])), axis=2)";
+    let hidden = format!("where(allowed, {distances}, inf)");
+    let products = "0.0 - q @ transpose(x)";
+    let cases = [
+        ("nearest(q, x, k=10)", distances),
+        ("nearest(q, x, k=10, coarse=\\\"bf16\\\")", distances),
+        ("nearest(q, x, k=1)", distances),
+        ("nearest(q, x, allowed, k=10)", &hidden),
+        ("nearest(q, x, k=10, metric=\\\"ip\\\")", products),
+    ];
+    for (call, all) in cases {
+        let (_, k) = call.split_once("k=").unwrap();
+        let k = if k.starts_with("10") { 10 } else { 1 };
+        let text = format!(
+            r#"(
+                dims: {{"M": 4200, "N": 300, "D": 8}},
+                nodes: {{
+                    "q": "cast(remainder(reshape(arange(stop=M * D), shape=[M, D]) * 7919, 23), dtype=f32)",
+                    "x": "cast(remainder(reshape(arange(stop=N * D), shape=[N, D]) * 104729, 19), dtype=f32)",
+                    "allowed": "remainder(arange(stop=N), 3) != 1",
+                    "found": "{call}",
+                    "all": "{all}",
+                    "truth": "topk(all, k={k}, largest=false)",
+                    "wrong": "sum(cast(found.indices != truth.indices, dtype=i32))",
+                    "apart": "amax(abs(abs(found) - abs(truth)))",
+                    "uncertain": "sum(1 - cast(found.certified, dtype=i32))",
+                }},
+                stages: {{"go": Run(outputs: ["wrong", "apart", "uncertain"])}},
+            )"#
+        );
+        for (threads, fuse) in [(1, true), (2, true), (2, false)] {
+            let of = crate::run::run(&text, (present::cpu(threads), fuse)).unwrap();
+            assert_eq!([of("wrong"), of("apart"), of("uncertain")], [[0.0], [0.0], [0.0]], "{call}, {fuse}");
+        }
+    }
+}

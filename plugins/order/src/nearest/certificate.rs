@@ -156,6 +156,23 @@ impl Errors {
         }
     }
 
+    /// [`Errors::bound`] for scores from [`Errors::moderate`]: long queries hide no row, as in [`Errors::certified`].
+    pub fn moderate_bound(&self, b: &mut Builder, metric: Metric, norms: Value) -> [Value; 2] {
+        let [slope, offset] = self.bound(b, metric, norms);
+        if metric != Metric::Squared {
+            return [slope, offset];
+        }
+        [slope, b.map(&[offset, norms], |v| E::select(v[1].lt(LONG), v[0], f64::NEG_INFINITY))]
+    }
+
+    /// Scores of which none is beyond [`FAR`]: a row whose squared norm overflows may be as near as that.
+    pub fn moderate(&self, b: &mut Builder, metric: Metric, scores: Value) -> Value {
+        match metric {
+            Metric::Squared => b.map(&[scores], |v| E::select(v[0].gt(FAR), FAR, v[0])),
+            _ => scores,
+        }
+    }
+
     /// Slope and offset of the bound of each query: the value of a row is at least `slope·score + offset`. `norms` are the
     /// squared norms of the queries; for cosines, their inverse norms, infinite if nothing is known of their angles.
     pub fn bound(&self, b: &mut Builder, metric: Metric, norms: Value) -> [Value; 2] {

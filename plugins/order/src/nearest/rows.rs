@@ -27,7 +27,8 @@ use engine_core::op::{Example, Grad, GradCheck, Lower, Lowering, OpForm, Role, R
 /// left, any others fill up.
 ///
 /// With `axes`, the product is one of heads and tails: see `head.rs`. It has fewer columns, and its scores are lower. A CPU
-/// then keeps the scores of all rows and compares as many rows as it needs to be certain.
+/// then keeps the scores of all rows and compares as many rows as it needs to be certain. So it does where many queries search
+/// among few rows.
 pub fn nearest_rows() -> OpForm {
     let base = [5.0, 0.0, 1.0, 1.0, 0.0, 3.0, 2.0, 2.0];
     OpForm {
@@ -54,6 +55,9 @@ pub fn nearest_rows() -> OpForm {
 
 /// The most rows that are all compared by differences.
 const FEW_ROWS: usize = 64;
+/// The most rows, and the fewest queries, for which a CPU lists rows by their bounds rather than by blocks.
+const ROWS_BY_LISTS: usize = 16384;
+const QUERIES_BY_LISTS: usize = 4096;
 /// The fewest blocks for each one that is chosen; with fewer, choosing rows compares less.
 const FEWEST_BLOCKS: usize = 4;
 
@@ -83,6 +87,10 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
         }
         None => FirstPass::new(b, call, search.metric, [queries, base]),
     };
+    if b.target.ends_rows_early && call.attrs.bool("exact") && n <= ROWS_BY_LISTS && m >= QUERIES_BY_LISTS {
+        let (found, compared) = by_lists(b, call, &search, &first);
+        return vec![found, all, compared];
+    }
     let folds = first.folds_columns(b);
     let width = useful_width(n, n_candidates).filter(|_| folds);
     let (candidates, least) = match width {
@@ -124,7 +132,7 @@ fn by_lists(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass
     let (mark, scope) = (b.no_fuse(), b.scope());
     let m = b.extents(search.queries)[0];
     let count = m.div_ceil(MOST_PARTS).max(PART_QUERIES);
-    let [slope, offset] = first.errors.bound(b, search.metric, first.norms[0]);
+    let [slope, offset] = first.errors.moderate_bound(b, search.metric, first.norms[0]);
     let attrs = Attrs::default()
         .with("k", Attr::from(search.k as i64))
         .with("metric", call.attrs.get("metric").clone());
@@ -143,7 +151,9 @@ fn by_lists(b: &mut Builder, call: &Lowering, search: &Search, first: &FirstPass
             b.slice(x, &[start, 0], &[rows, d], &[1, 1])
         });
         let filter = search.filter.map(|filter| filter.part(b, start, rows));
-        let scores = first.scores(b, factor, filter);
+        let scores = first.errors.scores(b, search.metric, [factor, first.factors[1]], first.norms[1]);
+        let scores = first.errors.moderate(b, search.metric, scores);
+        let scores = filter.map_or(scores, |filter| filter.hide_scores(b, scores, 0));
         let operands = [queries, search.base, scores, slope, offset];
         let operands = operands.into_iter().chain(filter.map(|filter| filter.value()));
         let results = called(b, "rows_by_bounds", &operands.collect::<Vec<_>>(), listed.clone());
