@@ -1,7 +1,7 @@
 //! `nearest_centre`.
 
 use super::candidates::Search;
-use super::certificate::{Errors, Factor, rounded};
+use super::certificate::{BF16, Errors, Factor, rounded};
 use super::first_pass::without_far_rows;
 use super::lengths::squared_norms;
 use super::metric::Metric;
@@ -70,8 +70,7 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Value {
 fn by_products(b: &mut Builder, x: Value, c: Value) -> Value {
     let rank = b.ty(x).rank();
     let wide = b.widen(c);
-    let squares = b.map(&[wide], |v| v[0] * v[0]);
-    let squares = b.sum(squares, &[rank - 1]);
+    let squares = squared_norms(b, wide);
     let [c, squares] = without_far_rows(b, c, squares);
     let halves = b.map(&[squares], |v| v[0] * 0.5);
     let batch = (0..rank - 2).map(|axis| (axis, axis)).collect();
@@ -105,9 +104,6 @@ fn by_lists(b: &mut Builder, x: Value, c: Value) -> Value {
     let found = search.nearest_of_lists(b, near[0], near[1]);
     b.reshape(found, &[n])
 }
-
-/// The relative error of a number that is rounded to bf16, at most.
-const BF16: f64 = 1.0 / 256.0;
 
 /// Rows and centres less the mean of the finite numbers of centres: products of shorter vectors have smaller errors.
 fn around_mean(b: &mut Builder, x: Value, c: Value) -> [Value; 2] {

@@ -30,7 +30,7 @@ pub struct Factor {
 }
 
 /// The relative error of a number that is rounded to bf16, at most.
-const BF16: f64 = 1.0 / 256.0;
+pub const BF16: f64 = 1.0 / 256.0;
 /// The relative error of a number whose mantissa is cut off behind 10 bits, at most.
 const TF32: f64 = 1.0 / 1024.0;
 

@@ -80,10 +80,11 @@ fn scales(b: &mut Builder, x: Value) -> Value {
     })
 }
 
-/// `|x|²` of each row.
+/// `|x|²` of each row, along the last axis.
 pub fn squared_norms(b: &mut Builder, x: Value) -> Value {
     let squares = b.map(&[x], |v| v[0] * v[0]);
-    b.sum(squares, &[1])
+    let last = b.ty(x).rank() - 1;
+    b.sum(squares, &[last])
 }
 
 /// `1 / √x`, 0 of 0, NaN of NaN.
