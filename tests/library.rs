@@ -20,6 +20,8 @@ use engine::{Engine, Program};
 use engine_digits::{self as digits, Part};
 use indexmap::IndexMap;
 
+#[path = "library/data.rs"]
+mod data;
 #[path = "library/faults.rs"]
 mod faults;
 #[path = "common/offline.rs"]

@@ -157,8 +157,8 @@ pub(super) fn compile_stages(
     kept: &[String],
 ) -> Result<Vec<(Symbol, Compiled)>, Failure> {
     let pipeline = &opened.pipeline;
-    // Rows are counted, so the stages need the data, but nothing is downloaded.
-    let context = LoadContext { offline: true, ..LoadContext::from_env(data_dir) };
+    // Stages follow from the types and numbers of rows; nothing is downloaded.
+    let context = LoadContext { offline: true, types_only: true, ..LoadContext::from_env(data_dir) };
     let sets = load_data(pipeline, sources, &context, &mut |_| {}).map_err(|error| opened.failure(error))?;
     let shape = |split: &SplitRef| {
         let no_data = |source| SessionError::Data { data: split.data.clone(), source: Box::new(source) };

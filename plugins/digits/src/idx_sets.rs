@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use engine_runtime::data::field::Field;
 use engine_runtime::data::idx;
 use engine_runtime::data::remote::RemoteSet;
 use engine_runtime::data::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use indexmap::IndexMap;
 
 use crate::drawing;
-use crate::synthetic::{MOST_ROWS, draw_digits, labelled};
+use crate::synthetic::{MOST_ROWS, described, draw_digits, images_type, labelled};
 
 const ROW_OPTIONS: [&str; 2] = ["n_train", "n_test"];
 
@@ -126,8 +127,8 @@ impl IdxSet {
     ) -> Result<DataSet, DataError> {
         let n_train = context.count("n_train", MOST_ROWS)?;
         let n_test = context.count("n_test", MOST_ROWS)?;
-        let train = self.read_split(train_images, train_labels, n_train)?;
-        let test = self.read_split(test_images, test_labels, n_test)?;
+        let train = self.read_split(train_images, train_labels, n_train, context.types_only)?;
+        let test = self.read_split(test_images, test_labels, n_test, context.types_only)?;
         let splits = IndexMap::from([("train".to_string(), train), ("test".to_string(), test)]);
         Ok(DataSet { splits, ..DataSet::new(self.name, provenance) })
     }
@@ -137,18 +138,28 @@ impl IdxSet {
         images_at: &Path,
         labels_at: &Path,
         n_rows: Option<usize>,
+        types_only: bool,
     ) -> Result<Split, DataError> {
-        let images = idx::read_images(images_at)?;
-        let labels = idx::read_labels(labels_at, drawing::N_CLASSES)?;
-        if images.shape()[1..] != [drawing::SIDE, drawing::SIDE] {
+        let [images, labels]: [Field; 2] = match types_only {
+            true => [idx::describe_images(images_at)?, idx::describe_labels(labels_at)?],
+            false => {
+                let images = idx::read_images(images_at)?;
+                [images.into(), idx::read_labels(labels_at, drawing::N_CLASSES)?.into()]
+            }
+        };
+        if images.row_type() != images_type() {
             return Err(self.wrong_content(images_at, "u8[N,28,28]".to_string(), format!("{images:?}")));
         }
-        if images.shape()[0] != labels.shape()[0] {
-            let expected = format!("one label for each of {} images", images.shape()[0]);
+        let n_images = images.n_rows().unwrap_or_default();
+        if labels.n_rows() != Some(n_images) {
+            let expected = format!("one label for each of {n_images} images");
             return Err(self.wrong_content(labels_at, expected, format!("{labels:?}")));
         }
-        let n_rows = n_rows.unwrap_or(images.shape()[0]);
-        labelled(images.first_rows(n_rows)?, labels.first_rows(n_rows)?)
+        let n_rows = n_rows.map_or(n_images, |n_rows| n_rows.min(n_images));
+        match types_only {
+            true => described(n_rows),
+            false => labelled(images.first_rows(n_rows)?, labels.first_rows(n_rows)?),
+        }
     }
 
     fn wrong_content(&self, path: &Path, expected: String, found: String) -> DataError {

@@ -1,7 +1,8 @@
 //! The source `synthetic-digits`.
 
+use engine_core::ir::{DType, Type};
+use engine_runtime::data::field::Field;
 use engine_runtime::data::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
-use engine_runtime::tensor::HostTensor;
 use indexmap::IndexMap;
 
 use crate::drawing::{self, Part};
@@ -38,13 +39,30 @@ pub(crate) fn draw_digits(
     let n_test = context.count("n_test", MOST_ROWS)?.unwrap_or(drawing::N_TEST);
     let mut splits = IndexMap::new();
     for (name, part, n_rows) in [("train", Part::Train, n_train), ("test", Part::Test, n_test)] {
-        let drawn = drawing::draw(seed, part, n_rows)?;
-        splits.insert(name.to_string(), labelled(drawn.images, drawn.labels)?);
+        let split = match context.types_only {
+            true => described(n_rows)?,
+            false => {
+                let drawn = drawing::draw(seed, part, n_rows)?;
+                labelled(drawn.images, drawn.labels)?
+            }
+        };
+        splits.insert(name.to_string(), split);
     }
     let (name, names) = (SyntheticDigits.name().to_string(), IndexMap::new());
     Ok(DataSet { note, splits, names, ..DataSet::new(name, provenance) })
 }
 
-pub(crate) fn labelled(images: HostTensor, labels: HostTensor) -> Result<Split, DataError> {
-    Split::new(IndexMap::from([("images".to_string(), images), ("labels".to_string(), labels)]))
+pub(crate) fn labelled(images: impl Into<Field>, labels: impl Into<Field>) -> Result<Split, DataError> {
+    Split::new(IndexMap::from([("images".to_string(), images.into()), ("labels".to_string(), labels.into())]))
+}
+
+/// A split without its rows.
+pub(crate) fn described(n_rows: usize) -> Result<Split, DataError> {
+    let label = Type::new(DType::U8, &[]);
+    labelled(Field::described(images_type(), n_rows), Field::described(label, n_rows))
+}
+
+/// The type of an image.
+pub(crate) fn images_type() -> Type {
+    Type::new(DType::U8, &[drawing::SIDE, drawing::SIDE])
 }

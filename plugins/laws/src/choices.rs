@@ -1,5 +1,7 @@
 //! The source `choices`.
 
+use engine_core::ir::{DType, Type};
+use engine_runtime::data::field::Field;
 use engine_runtime::data::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use engine_runtime::philox::WordStream;
 use engine_runtime::tensor::HostTensor;
@@ -47,12 +49,22 @@ impl Source for Choices {
     fn load(&self, context: &LoadContext) -> Result<DataSet, DataError> {
         context.check_options(&OPTIONS)?;
         let (parts, seed) = parts(context, N_TRAIN, N_TEST)?;
-        let law = Law::new(seed);
-        let splits = parts.iter().map(|part| Ok((part.name.to_string(), law.split(seed, part)?)));
+        let law = (!context.types_only).then(|| Law::new(seed));
+        let split = |part| law.as_ref().map_or_else(|| described(part), |law| law.split(seed, part));
+        let splits = parts.iter().map(|part| Ok((part.name.to_string(), split(part)?)));
         let splits = splits.collect::<Result<IndexMap<String, Split>, DataError>>()?;
         let (name, names) = (self.name().to_string(), IndexMap::new());
         Ok(DataSet { splits, names, ..DataSet::new(name, Provenance::Synthetic) })
     }
+}
+
+/// The fields, numbers of type `i32`.
+const FIELDS: [&str; 3] = ["user", "item", "true_rank"];
+
+/// A split without its rows.
+fn described(part: &Part) -> Result<Split, DataError> {
+    let number = || Field::described(Type::new(DType::I32, &[]), part.n_rows);
+    Split::new(FIELDS.map(|field| (field.to_string(), number())).into())
 }
 
 /// The preferences of all users.
@@ -98,7 +110,7 @@ impl Law {
             let item = sums.partition_point(|&sum| sum <= drawn).min(N_ITEMS - 1);
             [user as i32, item as i32, self.rank(user, item)].map(HostTensor::scalar)
         });
-        Split::from_rows(["user", "item", "true_rank"], rows)
+        Split::from_rows(FIELDS, rows)
     }
 
     /// The rank of an item among all, counted from 1.

@@ -4,7 +4,8 @@ use std::num::NonZero;
 use std::thread;
 
 use engine_core::diag::nearest;
-use engine_core::ir::{Attr, DType};
+use engine_core::ir::{Attr, DType, Type};
+use engine_runtime::data::field::Field;
 use engine_runtime::data::source::{DataError, DataSet, LoadContext, Provenance, Source, Split};
 use engine_runtime::philox::WordStream;
 use engine_runtime::tensor::{HostTensor, TensorError};
@@ -57,18 +58,24 @@ impl Source for Mixture {
         let n_queries = context.count("queries", MOST_ROWS)?.unwrap_or(N_QUERIES);
         let dim = context.count("dim", MOST_DIMS)?.unwrap_or(DIM);
         let (n_centres, seed) = (n_centres(context, kind, n_rows)?, seed(context)?);
+        let split = |field: &str, rows: Field| Split::new(IndexMap::from([(field.to_string(), rows)]));
+        let set = |base: Field, query: Field| {
+            let splits = [("base", split("base", base)?), ("queries", split("query", query)?)];
+            let splits = splits.map(|(name, rows)| (name.to_string(), rows)).into();
+            Ok(DataSet { splits, ..DataSet::new(self.name(), Provenance::Synthetic) })
+        };
+        if context.types_only {
+            let [base, query] =
+                [n_rows, n_queries].map(|n| Field::described(Type::new(DType::F32, &[dim]), n));
+            return set(base, query);
+        }
         // Too many rows fail here, before the first number is drawn.
         let mut base = HostTensor::zeros(DType::F32, &[n_rows, dim])?;
         let mut query = HostTensor::zeros(DType::F32, &[n_queries, dim])?;
         let law = Law::new(kind, seed, [n_centres, dim])?;
         law.fill(seed, OF_BASE, &mut base)?;
         law.fill(seed, OF_QUERIES, &mut query)?;
-        let split = |field: &str, rows: HostTensor| Split::new(IndexMap::from([(field.to_string(), rows)]));
-        let splits = IndexMap::from([
-            ("base".to_string(), split("base", base)?),
-            ("queries".to_string(), split("query", query)?),
-        ]);
-        Ok(DataSet { splits, ..DataSet::new(self.name(), Provenance::Synthetic) })
+        set(base.into(), query.into())
     }
 }
 

@@ -36,6 +36,11 @@ pub enum Field {
 }
 
 impl Field {
+    /// So many rows of a type, for those who ask for no more: the field has no rows, and reading one is a bug.
+    pub fn described(row: Type, n_rows: usize) -> Field {
+        Field::Lazy(Arc::new(Described { row, n_rows }))
+    }
+
     /// The type of one row.
     pub fn row_type(&self) -> Type {
         match self {
@@ -160,6 +165,26 @@ impl PartialEq for Field {
             (Ok(one), Ok(other)) => one == other,
             _ => false,
         }
+    }
+}
+
+/// A type and a number of rows.
+struct Described {
+    row: Type,
+    n_rows: usize,
+}
+
+impl LazyRows for Described {
+    fn row_type(&self) -> Type {
+        self.row.clone()
+    }
+
+    fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    fn copy(&self, _: u64, _: &[i32], _: &mut [u8]) {
+        engine_core::bug!("rows of a field that was loaded with `types_only`");
     }
 }
 

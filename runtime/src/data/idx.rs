@@ -8,10 +8,11 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use engine_core::ir::DType;
+use engine_core::ir::{DType, Type};
 use flate2::bufread::GzDecoder;
 use thiserror::Error;
 
+use super::field::Field;
 use super::mapped::Layout;
 use crate::files;
 use crate::tensor::{HostTensor, TensorError, type_text};
@@ -174,16 +175,43 @@ pub(super) fn layout(path: &Path) -> Result<Layout, IdxError> {
 /// Reads a stack of images (magic number 2051) as `u8[N, height, width]`.
 pub fn read_images(path: &Path) -> Result<HostTensor, IdxError> {
     let images = read(path)?;
-    check_magic(path, &images, 3, "a stack of images")?;
+    check_images(path, images.dtype(), images.shape())?;
     Ok(images)
+}
+
+/// The images that [`read_images`] reads, by the header alone. The size of a file that is not compressed is checked.
+pub fn describe_images(path: &Path) -> Result<Field, IdxError> {
+    describe(path, check_images)
 }
 
 /// Reads a list of labels (magic number 2049) as `u8[N]`, each of them below `n_classes`.
 pub fn read_labels(path: &Path, n_classes: usize) -> Result<HostTensor, IdxError> {
     let labels = read(path)?;
-    check_magic(path, &labels, 1, "a list of labels")?;
+    check_list(path, labels.dtype(), labels.shape())?;
     check_labels(path, labels.bytes(), n_classes)?;
     Ok(labels)
+}
+
+/// The labels that [`read_labels`] reads, by the header alone. The size of a file that is not compressed is checked.
+pub fn describe_labels(path: &Path) -> Result<Field, IdxError> {
+    describe(path, check_list)
+}
+
+fn describe(
+    path: &Path,
+    check: fn(&Path, DType, &[usize]) -> Result<(), IdxError>,
+) -> Result<Field, IdxError> {
+    let unreadable = |error| at(path, None, IdxFact::Unreadable(error));
+    let mut file = BufReader::new(files::open(path).map_err(unreadable)?.0);
+    let (dtype, shape) = if file.fill_buf().map_err(unreadable)?.starts_with(GZIP_MAGIC) {
+        let Header { dtype, shape } = read_header(path, &mut GzDecoder::new(file))?;
+        (dtype, shape)
+    } else {
+        let Layout { dtype, shape, .. } = layout(path)?;
+        (dtype, shape)
+    };
+    check(path, dtype, &shape)?;
+    Ok(Field::described(Type::new(dtype, &shape[1..]), shape[0]))
 }
 
 /// Reads an IDX file in memory; `path` is named in errors and not opened.
@@ -321,11 +349,19 @@ fn big_endian(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
-/// Checks that a tensor is of unsigned bytes, and has this rank.
-fn check_magic(path: &Path, tensor: &HostTensor, rank: usize, what: &'static str) -> Result<(), IdxError> {
+fn check_images(path: &Path, dtype: DType, shape: &[usize]) -> Result<(), IdxError> {
+    check_magic(path, (dtype, shape.len()), 3, "a stack of images")
+}
+
+fn check_list(path: &Path, dtype: DType, shape: &[usize]) -> Result<(), IdxError> {
+    check_magic(path, (dtype, shape.len()), 1, "a list of labels")
+}
+
+/// Checks that elements are unsigned bytes, and their tensor has this rank.
+fn check_magic(path: &Path, found: (DType, usize), rank: usize, what: &'static str) -> Result<(), IdxError> {
     let code = |dtype| TYPES.into_iter().find(|(_, known)| *known == dtype).map_or(0, |(code, _)| code);
-    let magic = |dtype, rank| u32::from(code(dtype)) << 8 | rank as u32;
-    let (found, expected) = (magic(tensor.dtype(), tensor.shape().len()), magic(DType::U8, rank));
+    let magic = |(dtype, rank)| u32::from(code(dtype)) << 8 | rank as u32;
+    let (found, expected) = (magic(found), magic((DType::U8, rank)));
     if found == expected {
         return Ok(());
     }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use engine_core::ir::{Attr, DType, Literal, Symbol};
 
 use super::{DataError, Provenance, VALIDATION};
-use crate::data::table::in_archive;
+use crate::data::field::Field;
+use crate::data::table::{self, TableError, in_archive};
 
 /// The folders, permissions and options with which a source loads data.
 #[derive(Clone, Debug)]
@@ -23,6 +24,9 @@ pub struct LoadContext {
     pub types: Vec<(Symbol, DType)>,
     /// Files of so many bytes stay on disk, if a source can gather batches from there.
     pub least_on_disk: u64,
+    /// Whether the caller asks for the types and numbers of rows alone, as `engine explain` does. A source may then
+    /// [describe](Field::described) fields whose rows take time.
+    pub types_only: bool,
     /// Receives a message before long work, such as a download.
     pub say: fn(&str),
 }
@@ -51,6 +55,7 @@ impl LoadContext {
             options: vec![],
             types: vec![],
             least_on_disk: LEAST_ON_DISK,
+            types_only: false,
             say: |_| {},
         }
     }
@@ -96,6 +101,11 @@ impl LoadContext {
     pub fn expect(&self, file: &Path) -> Result<PathBuf, DataError> {
         self.find(file)
             .ok_or_else(|| DataError::NotFound { file: file.to_path_buf(), roots: self.roots_text() })
+    }
+
+    /// The rows of a file that need not be in memory: those of a large one, or of any one for their types.
+    pub(super) fn on_disk(&self, path: &Path) -> Result<Option<Field>, TableError> {
+        table::on_disk(path, if self.types_only { 0 } else { self.least_on_disk })
     }
 
     /// The roots, for messages.

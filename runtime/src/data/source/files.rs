@@ -49,7 +49,7 @@ impl Source for Files {
                 // Where both have names, the columns of a split are those of the first one.
                 let reading = Reading { dtype, names: set.names.get(*field).cloned(), ..Reading::default() };
                 let path = expect(context, file, &split)?;
-                if let Some(rows) = table::on_disk(&path, context.least_on_disk)? {
+                if let Some(rows) = context.on_disk(&path)? {
                     read.insert(field.to_string(), rows);
                     continue;
                 }

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use engine_core::ir::DType;
+use engine_core::ir::{DType, Type};
 use indexmap::IndexMap;
 
 use super::{DataError, DataSet, LoadContext, Provenance, Source, Split};
+use crate::data::field::Field;
 use crate::data::table;
 use crate::philox::WordStream;
-use crate::tensor::HostTensor;
+use crate::tensor::{HostTensor, TensorError};
 
 /// The splits `base` (field `base`) and `queries` (fields `query` and, if there is a truth, `neighbours`).
 pub struct Vectors;
@@ -46,12 +47,12 @@ impl Source for Vectors {
             return Err(DataError::MissingFile { present, missing: missing.file.clone() });
         }
         let dir = present.parent().unwrap_or(Path::new("")).to_path_buf();
-        let mut fields = IndexMap::from([("query".to_string(), queries.read()?)]);
+        let mut fields = IndexMap::from([("query".to_string(), queries.read(context)?)]);
         if let Some(truth) = &truth {
-            fields.insert("neighbours".to_string(), truth.read()?);
+            fields.insert("neighbours".to_string(), truth.read(context)?);
         }
         let name = base.file.file_stem().map_or(self.name().into(), |stem| stem.to_string_lossy());
-        set(name.to_string(), Provenance::Files { dir }, None, base.read()?, fields)
+        set(name.to_string(), Provenance::Files { dir }, None, base.read(context)?, fields)
     }
 }
 
@@ -59,8 +60,8 @@ fn set(
     name: String,
     provenance: Provenance,
     note: Option<String>,
-    base: HostTensor,
-    queries: IndexMap<String, HostTensor>,
+    base: Field,
+    queries: IndexMap<String, Field>,
 ) -> Result<DataSet, DataError> {
     let base = Split::new(IndexMap::from([("base".to_string(), base)]))?;
     let splits = IndexMap::from([("base".to_string(), base), ("queries".to_string(), Split::new(queries)?)]);
@@ -80,24 +81,32 @@ impl Wanted {
         Ok(Some(Wanted { file: PathBuf::from(name), found }))
     }
 
-    fn read(&self) -> Result<HostTensor, DataError> {
+    fn read(&self, context: &LoadContext) -> Result<Field, DataError> {
         let path = self.found.as_deref().unwrap_or(&self.file);
-        let tensor = table::read(path)?;
-        match tensor.shape() {
-            [_, _] => Ok(tensor),
-            // Images: a row of `f32` each.
-            &[n, height, width] if tensor.dtype() == DType::U8 => {
-                let pixels: Vec<f32> = tensor.bytes().iter().map(|&pixel| f32::from(pixel)).collect();
-                Ok(HostTensor::from_slice(&[n, height * width], &pixels)?)
-            }
+        let described = if context.types_only { context.on_disk(path)? } else { None };
+        let rows = described.map_or_else(|| table::read(path).map(Field::from), Ok)?;
+        let row = rows.row_type();
+        match (row.rank(), row.dtype) {
+            (1, _) => Ok(rows),
+            (2, DType::U8) => Ok(pixels(&rows)?),
             _ => Err(DataError::WrongContent {
                 path: path.to_path_buf(),
                 set: "vectors".to_string(),
                 expected: "a matrix, one vector a row".to_string(),
-                found: format!("{tensor:?}"),
+                found: format!("{rows:?}"),
             }),
         }
     }
+}
+
+/// Images as rows of `f32`.
+fn pixels(images: &Field) -> Result<Field, TensorError> {
+    let (n_pixels, n_rows) = (images.row_type().numel(), images.n_rows().unwrap_or_default());
+    let Some(tensor) = images.stored() else {
+        return Ok(Field::described(Type::new(DType::F32, &[n_pixels]), n_rows));
+    };
+    let pixels: Vec<f32> = tensor.bytes().iter().map(|&pixel| f32::from(pixel)).collect();
+    Ok(HostTensor::from_slice(&[n_rows, n_pixels], &pixels)?.into())
 }
 
 const N_BASE: usize = 5000;
@@ -116,8 +125,9 @@ fn stand_in(context: &LoadContext, file: &Path) -> Result<DataSet, DataError> {
     let base = HostTensor::from_slice(&[N_BASE, dim], &base)?;
     let query = HostTensor::from_slice(&[N_QUERIES, dim], &query)?;
     let neighbours = HostTensor::from_slice(&[N_QUERIES, N_NEIGHBOURS], &neighbours)?;
-    let queries = IndexMap::from([("query".to_string(), query), ("neighbours".to_string(), neighbours)]);
-    set("random-vectors".to_string(), provenance, Some(note), base, queries)
+    let queries = [("query", query), ("neighbours", neighbours)];
+    let queries = queries.map(|(name, rows)| (name.to_string(), rows.into())).into();
+    set("random-vectors".to_string(), provenance, Some(note), base.into(), queries)
 }
 
 /// Numbers from 0 to 99.
