@@ -1,6 +1,7 @@
 //! The standard layers: RON texts that every pipeline can call.
 
-/// Names and texts, in an order in which a text comes after those that it uses.
+/// Names and texts. A text comes after those that it uses, and a function of a text after those that it calls, since each is
+/// read by itself when it is first called.
 pub(crate) const ALL: [(&str, &str); 20] = [
     ("layers/linear.ron", include_str!("../layers/linear.ron")),
     ("layers/embedding.ron", include_str!("../layers/embedding.ron")),

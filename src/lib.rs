@@ -89,10 +89,9 @@ impl Engine {
     pub fn new() -> Self {
         let with_plugins =
             plugins().iter().try_fold(Engine::bare(), |engine, plugin| engine.plugin_ref(&**plugin));
-        let with_layers = with_plugins.and_then(|engine| {
-            layers::ALL.iter().try_fold(engine, |engine, (name, text)| engine.functions(name, text))
-        });
-        with_layers.unwrap_or_else(|faults| engine_core::bug!("built-in ops and layers: {faults}"))
+        let mut engine = with_plugins.unwrap_or_else(|faults| engine_core::bug!("built-in ops: {faults}"));
+        layers::ALL.iter().for_each(|&text| front::add_sound_library(&mut engine.registry, text));
+        engine
     }
 
     /// The built-in data sources without any op.

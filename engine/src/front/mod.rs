@@ -13,7 +13,7 @@ mod ron;
 
 pub use fields::{Fields, entries};
 pub use pipeline::{
-    Draft, Feeds, LibraryText, StageFields, StageForm, StageReader, add_library, dims_of_values,
-    fixed_extents, given_text, layers, library_text, load, settings,
+    Draft, Feeds, LibraryText, StageFields, StageForm, StageReader, add_library, add_sound_library,
+    dims_of_values, fixed_extents, given_text, layers, library_text, load, settings,
 };
 pub use ron::{MAX_DEPTH, Ron, RonKind, parse_ron};

@@ -30,7 +30,7 @@ mod typing;
 pub use draft::Draft;
 pub use extents::{dims_of_values, fixed_extents};
 pub use functions::layers;
-pub use libraries::{LibraryText, add_library, library_text};
+pub use libraries::{LibraryText, add_library, add_sound_library, library_text};
 pub use set::settings;
 pub use stages::{Feeds, StageFields, StageForm, StageReader, given_text};
 

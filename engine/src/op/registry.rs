@@ -5,7 +5,7 @@ use super::{OpForm, TypeIssue};
 use crate::diag::{Code, Diagnostic};
 use crate::ir::OpSet;
 use rpds::{HashTrieMapSync, VectorSync};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// A family of ops, and other forms that belong to it.
 pub trait Plugin {
@@ -17,11 +17,29 @@ pub trait Plugin {
     fn register(&self, _: &mut Registry) {}
 }
 
+/// An op, or what makes it when it is first asked for.
+#[derive(Clone)]
+enum Entry {
+    Op(Arc<OpForm>),
+    Later(Arc<Later>),
+}
+
+type Later = LazyLock<Option<Arc<OpForm>>, Box<dyn FnOnce() -> Option<Arc<OpForm>> + Send + Sync>>;
+
+impl Entry {
+    fn op(&self) -> Option<&Arc<OpForm>> {
+        match self {
+            Entry::Op(op) => Some(op),
+            Entry::Later(op) => (**op).as_ref(),
+        }
+    }
+}
+
 /// All ops and other forms that a pipeline can name, in order of registration. Copies share their members, so a copy is
 /// cheap: each function keeps one as its scope.
 #[derive(Clone, Default)]
 pub struct Registry {
-    ops: VectorSync<Arc<OpForm>>,
+    ops: VectorSync<Entry>,
     /// Places in `ops`, by name.
     places: HashTrieMapSync<String, usize>,
     forms: Forms,
@@ -67,16 +85,31 @@ impl Registry {
 
     /// Adds one op.
     pub fn add(&mut self, op: OpForm) {
-        if self.places.contains_key(&op.name) {
-            self.taken.push(format!("op `{}`", op.name));
-            return;
+        match self.op(&op.name) {
+            Some(op) => self.taken.push(format!("op `{}`", op.name)),
+            None => self.put(op.name.clone(), Entry::Op(Arc::new(op))),
         }
-        self.push(Arc::new(op));
     }
 
-    fn push(&mut self, op: Arc<OpForm>) {
-        self.places.insert_mut(op.name.clone(), self.ops.len());
-        self.ops.push_back_mut(op);
+    /// Adds an op that is made when it is first asked for. It may turn out to be none.
+    pub(crate) fn add_later(
+        &mut self,
+        name: &str,
+        make: impl FnOnce() -> Option<Arc<OpForm>> + Send + Sync + 'static,
+    ) {
+        let later: Later = LazyLock::new(Box::new(make));
+        self.put(name.to_owned(), Entry::Later(Arc::new(later)));
+    }
+
+    /// Adds an op, in the place of the one of its name.
+    fn put(&mut self, name: String, entry: Entry) {
+        match self.places.get(&name) {
+            Some(&place) => _ = self.ops.set_mut(place, entry),
+            None => {
+                self.places.insert_mut(name, self.ops.len());
+                self.ops.push_back_mut(entry);
+            }
+        }
     }
 
     /// Errors of names that were registered twice. The first form of such a name stays, and no pipeline is read.
@@ -91,16 +124,13 @@ impl Registry {
     /// The registry with one op replaced by a form of the same name.
     pub fn replaced(&self, op: OpForm) -> Registry {
         let mut registry = self.clone();
-        match self.places.get(&op.name) {
-            Some(&place) => _ = registry.ops.set_mut(place, Arc::new(op)),
-            None => registry.push(Arc::new(op)),
-        }
+        registry.put(op.name.clone(), Entry::Op(Arc::new(op)));
         registry
     }
 
     /// The op with that name.
     pub fn op(&self, name: &str) -> Option<Arc<OpForm>> {
-        self.places.get(name).and_then(|&place| self.ops.get(place)).cloned()
+        self.places.get(name).and_then(|&place| self.ops.get(place)?.op()).cloned()
     }
 
     /// The op with that name.
@@ -113,14 +143,15 @@ impl Registry {
 
     /// All ops.
     pub fn ops(&self) -> impl Iterator<Item = &Arc<OpForm>> {
-        self.ops.iter()
+        self.ops.iter().filter_map(Entry::op)
     }
 
     /// A registry of those of the named ops that exist, with all other forms.
     pub fn subset<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Registry {
         let (forms, taken) = (self.forms.clone(), self.taken.clone());
         let mut subset = Registry { forms, taken, ..Registry::new() };
-        names.into_iter().filter_map(|name| self.op(name)).for_each(|op| subset.push(op));
+        let found = names.into_iter().filter_map(|name| self.op(name));
+        found.for_each(|op| subset.put(op.name.clone(), Entry::Op(op)));
         subset
     }
 
@@ -128,6 +159,6 @@ impl Registry {
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let near = |known: &&str| strsim::jaro_winkler(known, name) > 0.8;
         let score = |known: &&str| (strsim::jaro_winkler(known, name) * 1e6) as u64;
-        self.ops.iter().map(|op| &*op.name).filter(near).max_by_key(score)
+        self.ops().map(|op| &*op.name).filter(near).max_by_key(score)
     }
 }

@@ -1,7 +1,7 @@
 //! Definitions of functions: their order, their limits, and their registration.
 
 use super::dims::Dims;
-use super::function::{Function, FunctionForm, Input};
+use super::function::{Function, FunctionForm, Input, Known};
 use super::nodes::depth_first;
 use super::typing::{Around, Place, Written, report_unknown_op};
 use crate::diag::{Code, Diagnostics, Spanned};
@@ -129,16 +129,39 @@ pub fn layers(registry: &Registry) -> Vec<Arc<OpForm>> {
 
 /// Adds a function to the registry; also as an op, unless it owns parameters, which only a pipeline can hold.
 fn register(function: Function, registry: &mut Registry) {
-    let owns_params = function.owns_params(|callee| {
-        registry.op(callee).is_none() && registry.form::<FunctionForm>(callee).is_some()
-    });
-    let scope = Arc::new(registry.clone());
-    let function = Arc::new(function);
-    let form = op_form(&function, scope.clone());
-    if !owns_params {
-        registry.add(form.clone());
+    let name = function.name.value.clone();
+    let known = known(function, registry.clone());
+    if !known.owns_params {
+        registry.add((*known.form).clone());
     }
-    registry.replace_form(FunctionForm { function, form: Arc::new(form), scope });
+    registry.replace_form(FunctionForm::new(&name, || known));
+}
+
+/// Adds a function of a sound library to the registry, as [`register`] does. It is read when it is first asked for.
+pub(super) fn register_later(name: Spanned<String>, value: Ron, registry: &mut Registry) {
+    let (own_name, scope) = (name.value.clone(), registry.clone());
+    let form = FunctionForm::new(&own_name, move || {
+        let mut diags = Diagnostics::new();
+        let named = Spanned::new(name.span, name.as_str());
+        let read = Function::read(named, &value, &Dims::new(), &scope, &mut diags);
+        let sound =
+            read.filter(|function| Functions::default().check(function, &scope, &mut diags).is_some());
+        let Some(function) = sound else { crate::bug!("the function `{}`: {diags:?}", name.value) };
+        known(function, scope)
+    });
+    let as_op = form.clone();
+    registry.add_later(&own_name, move || (!as_op.owns_params).then(|| as_op.form.clone()));
+    registry.replace_form(form);
+}
+
+fn known(function: Function, scope: Registry) -> Known {
+    let owns_params = function.owns_params(|callee| {
+        let function = scope.form::<FunctionForm>(callee);
+        function.is_some_and(|function| function.owns_params)
+    });
+    let (function, scope) = (Arc::new(function), Arc::new(scope));
+    let form = Arc::new(op_form(&function, scope.clone()));
+    Known { function, form, scope, owns_params }
 }
 
 /// A function as an op.

@@ -1,8 +1,8 @@
 //! Libraries: texts of functions and layers that a registry brings along.
 
 use super::dims::Dims;
-use super::functions::Functions;
-use crate::diag::{Code, Diagnostics, SourceFile, Sources, Span};
+use super::functions::{Functions, register_later};
+use crate::diag::{Code, Diagnostics, SourceFile, Sources, Span, Spanned};
 use crate::front::{Ron, RonKind, entries, parse_ron};
 use crate::op::{Form, Registry};
 use std::sync::Arc;
@@ -40,6 +40,33 @@ pub fn add_library(
         *registry = extended;
         registry.register(Library(library));
     }
+}
+
+/// Adds the functions and layers of a text that is known to be sound, such as the standard layers. Each follows those that it
+/// calls, and is read when it is first asked for.
+pub fn add_sound_library(registry: &mut Registry, (name, text): (&str, &str)) {
+    let mut sources = Sources::new();
+    add_libraries(registry, &mut sources);
+    let library = Arc::new(SourceFile::new(name.to_owned(), text.to_owned()));
+    let root = parse_ron(sources.add_library(library.clone()), text, &mut Diagnostics::new());
+    for (name, value) in functions_of(root) {
+        register_later(name, value, registry);
+    }
+    registry.register(Library(library));
+}
+
+/// The functions of a text `(functions: {…})`.
+fn functions_of(root: Ron) -> Vec<(Spanned<String>, Ron)> {
+    let RonKind::Struct { fields, .. } = root.kind else { return vec![] };
+    let maps = fields.into_iter().filter_map(|(_, value)| match value.kind {
+        RonKind::Map(entries) => Some(entries),
+        _ => None,
+    });
+    let named = maps.flatten().filter_map(|(key, value)| match key.kind {
+        RonKind::Str(text) => Some((Spanned::new(key.span, text.value), value)),
+        _ => None,
+    });
+    named.collect()
 }
 
 /// Adds the texts of libraries, so that errors can show them.

@@ -15,7 +15,8 @@ use crate::ir::{Attrs, Symbol};
 use crate::op::{AttrKind, AttrSpec, Form, OpForm, Registry};
 use crate::text::expr::{Expr, ExprKind, TypeExpr, TypePattern};
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
 
 /// A function as written.
 #[derive(Debug)]
@@ -76,19 +77,42 @@ pub(super) struct Layer {
     pub(super) owner: Symbol,
 }
 
-/// A function that the registry knows.
+/// A function that the registry knows. One of a sound library is read when it is first asked for.
 #[derive(Clone)]
 pub(super) struct FunctionForm {
+    name: Symbol,
+    known: Arc<LazyLock<Known, Box<dyn FnOnce() -> Known + Send + Sync>>>,
+}
+
+/// A function that has been read.
+pub(super) struct Known {
     pub(super) function: Arc<Function>,
     /// The function as an op: operands, settings, results and type rule.
     pub(super) form: Arc<OpForm>,
     /// The ops and functions that it can call.
     pub(super) scope: Arc<Registry>,
+    /// Whether it owns parameters, which only a pipeline can hold.
+    pub(super) owns_params: bool,
+}
+
+impl FunctionForm {
+    /// A function of that name, which `read` yields.
+    pub(super) fn new(name: &str, read: impl FnOnce() -> Known + Send + Sync + 'static) -> FunctionForm {
+        FunctionForm { name: name.into(), known: Arc::new(LazyLock::new(Box::new(read))) }
+    }
+}
+
+impl Deref for FunctionForm {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        &self.known
+    }
 }
 
 impl std::fmt::Debug for FunctionForm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.function.name)
+        f.write_str(&self.name)
     }
 }
 
@@ -96,7 +120,7 @@ impl Form for FunctionForm {
     const SET: &'static str = "function";
 
     fn name(&self) -> &str {
-        &self.function.name
+        &self.name
     }
 }
 

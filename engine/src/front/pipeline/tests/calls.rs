@@ -50,6 +50,48 @@ fn faults_in_functions_name_the_calls() {
     );
 }
 
+/// A sound library with a function that has a fault, whose text is read only if it is asked for.
+fn with_sound_library() -> Registry {
+    let mut registry = ops();
+    let library = r#"(
+      functions: {
+        "twice": (inputs: ["x"], output: "x + x"),
+        "Scale": (inputs: {"x": "[B, D]"}, params: {"w": "f32[D]"}, output: "twice(x) * w"),
+        "Scales": (inputs: ["x"], layers: {"a": "Scale"}, output: "a(x)"),
+        "faulty": (inputs: ["x"], output: "later(x)"),
+        "later": (inputs: ["x"], output: "x"),
+      },
+    )"#;
+    add_sound_library(&mut registry, ("sound.ron", library));
+    registry
+}
+
+#[test]
+fn functions_of_a_sound_library_are_read_when_they_are_called() {
+    let mut registry = with_sound_library();
+    assert_eq!(registry.op("twice").unwrap().family, "layer");
+    let owns_params = |name: &str| registry.op(name).is_none();
+    assert!(owns_params("Scale") && owns_params("Scales"));
+    assert!(library_text(&registry, "faulty").is_some());
+    let (mut sources, mut diags) = (Sources::new(), Diagnostics::new());
+    // A pipeline may define a layer of the same name, which then takes its place.
+    let text = r#"(
+      inputs: {"x": "f32[B, 4]"},
+      functions: {"Scale": (inputs: {"x": "[B, D]"}, params: {"own": "f32[D]"}, output: "x + own")},
+      nodes: {"y": "Scale(Scales(x))"},
+    )"#;
+    let file = sources.add("own.ron", text);
+    let pipeline = load(&mut sources, file, &mut registry, &[], &[], &mut diags).unwrap();
+    let params: Vec<&str> = pipeline.params.iter().map(|param| &*param.name).collect();
+    assert_eq!(params, ["y.1.a.w", "y.own"]);
+}
+
+#[test]
+#[should_panic(expected = "there is no op `later`")]
+fn a_fault_of_a_sound_library_is_a_bug() {
+    with_sound_library().ops().for_each(drop);
+}
+
 /// The file and the line of a layer that comes with the program.
 #[test]
 fn faults_in_libraries_have_places() {

@@ -5,7 +5,7 @@
 //! Parameters of a layer have paths of the same kind, which all calls of the layer share.
 
 use super::super::constants::Constants;
-use super::super::function::{Function, FunctionForm, FunctionNode, Layer, LayerDef};
+use super::super::function::{Function, FunctionForm, FunctionNode, Known, Layer, LayerDef};
 use super::super::manner::Manner;
 use super::super::names::{Meaning, Names};
 use super::super::params::{declare, exists};
@@ -180,7 +180,7 @@ impl Typing<'_, '_> {
         }
         let (outer, mark) = (self.builder.scope(), self.builder.no_fuse());
         self.builder.set_scope(&place.path, Some(span));
-        let FunctionForm { function, scope, .. } = &call.function;
+        let Known { function, scope, .. } = &*call.function;
         let around = Around { scope, place };
         let results = function.write_out(self.builder, self.written, around, inputs, &call.attrs);
         self.builder.set_scope(&outer, Some(span));

@@ -197,7 +197,7 @@ impl Typing<'_, '_> {
             return layer.function.form.outputs.clone();
         }
         let callee = self.named_by_setting(callee).unwrap_or(callee);
-        let function = self.function(callee).map(|function| function.form);
+        let function = self.function(callee).map(|function| function.form.clone());
         let form = function.or_else(|| self.builder.registry().op(callee));
         form.map_or(vec![], |form| form.outputs.clone())
     }
