@@ -8,6 +8,7 @@ use super::invariant::{Invariant, Work};
 use crate::ir::{
     Binary, Graph, InputKind, Node, NodeId, NodeOp, Scalar, StateLink, Symbol, Value, free_name,
 };
+use crate::work::steps;
 use std::collections::{BTreeSet, HashSet};
 
 /// The switch of this pass.
@@ -25,10 +26,11 @@ pub(super) struct Split {
 pub(super) fn split(graph: &Graph, data: &[Symbol]) -> Option<Split> {
     let invariant = Invariant::of(graph, |input| is_fixed(graph, input, data));
     let (read, results) = (invariant.read_by_others(), invariant.results());
+    let readers = Readers { graph, users: graph.users() };
     let worth = |value: Value| {
         let bias = behind_widening(graph, value);
-        let is_operand = |value| is_worth(&invariant.work(value), is_multiplied(graph, value));
-        let is_bias = |value| is_worth(&invariant.work(value), is_added_to_product(graph, value));
+        let is_operand = |value| is_worth(&invariant.work(value), readers.multiply(value));
+        let is_bias = |value| is_worth(&invariant.work(value), readers.add_to_product(value));
         Some(value).filter(|&value| is_operand(value)).or(Some(bias).filter(|&bias| is_bias(bias)))
     };
     let values: BTreeSet<Value> = read.iter().filter_map(|&value| worth(value)).collect();
@@ -64,29 +66,64 @@ fn is_fixed(graph: &Graph, input: NodeId, data: &[Symbol]) -> bool {
     }
 }
 
-/// Whether a value is an operand of a product, which needs it in memory, perhaps through views.
-fn is_multiplied(graph: &Graph, value: Value) -> bool {
-    let is_view = |id: NodeId| matches!(graph.nodes[id].op, NodeOp::View(_));
-    is_read(graph, value, is_view, |node, _| matches!(node.op, NodeOp::Matmul(_)))
+/// The nodes that read a value.
+struct Readers<'g> {
+    graph: &'g Graph,
+    users: Vec<Vec<NodeId>>,
 }
 
-/// Whether a value is read, through nodes that repeat it, by a node that is wanted. That test gets all equal values.
-fn is_read(
-    graph: &Graph,
-    value: Value,
-    repeats: impl Fn(NodeId) -> bool,
-    is_wanted: impl Fn(&Node, &HashSet<Value>) -> bool,
-) -> bool {
-    let mut same = HashSet::from([value]);
-    graph.nodes.iter().enumerate().skip(value.node + 1).any(|(id, node)| {
-        if !node.inputs.iter().any(|input| same.contains(input)) {
-            return false;
+impl Readers<'_> {
+    /// Whether a value is an operand of a product, which needs it in memory, perhaps through views.
+    fn multiply(&self, value: Value) -> bool {
+        let is_view = |id: NodeId| matches!(self.graph.nodes[id].op, NodeOp::View(_));
+        self.any(value, is_view, |node, _| matches!(node.op, NodeOp::Matmul(_)))
+    }
+
+    /// Whether a value is added to a product of its type, which a library then does.
+    fn add_to_product(&self, value: Value) -> bool {
+        let graph = self.graph;
+        let is_product = |other: &Value| {
+            let other = behind_widening(graph, *other);
+            let is_matmul = matches!(graph.nodes[other.node].op, NodeOp::Matmul(_));
+            is_matmul && graph.ty(other).dtype == graph.ty(value).dtype
+        };
+        self.any(
+            value,
+            |id| repeats(graph, id),
+            |node, same| {
+                let is_sum = node.op == NodeOp::Scalar(Scalar::Binary(Binary::Add));
+                is_sum && node.inputs.iter().any(|input| !same.contains(input) && is_product(input))
+            },
+        )
+    }
+
+    /// Whether a value is read, through nodes that repeat it, by a node that is wanted. That test gets the equal values
+    /// before the node.
+    fn any(
+        &self,
+        value: Value,
+        repeats: impl Fn(NodeId) -> bool,
+        is_wanted: impl Fn(&Node, &BTreeSet<Value>) -> bool,
+    ) -> bool {
+        let mut same = BTreeSet::from([value]);
+        let mut open: BTreeSet<NodeId> = self.of(value).collect();
+        while let Some(id) = open.pop_first() {
+            steps(1);
+            if repeats(id) {
+                same.insert(Value::of(id));
+                open.extend(self.of(Value::of(id)));
+            }
+            if is_wanted(&self.graph.nodes[id], &same) {
+                return true;
+            }
         }
-        if repeats(id) {
-            same.insert(Value::of(id));
-        }
-        is_wanted(node, &same)
-    })
+        false
+    }
+
+    fn of(&self, value: Value) -> impl Iterator<Item = NodeId> {
+        let users = self.users[value.node].iter().copied();
+        users.filter(move |&user| self.graph.nodes[user].inputs.contains(&value))
+    }
 }
 
 /// What a value is a conversion of to a wider type, or a view.
@@ -105,24 +142,6 @@ fn repeats(graph: &Graph, node: NodeId) -> bool {
         NodeOp::Scalar(Scalar::Cast(to)) => graph.ty(node.inputs[0]).dtype.widens_to(to),
         _ => false,
     }
-}
-
-/// Whether a value is added to a product of its type, which a library then does.
-fn is_added_to_product(graph: &Graph, value: Value) -> bool {
-    let is_product = |other: &Value| {
-        let other = behind_widening(graph, *other);
-        let is_matmul = matches!(graph.nodes[other.node].op, NodeOp::Matmul(_));
-        is_matmul && graph.ty(other).dtype == graph.ty(value).dtype
-    };
-    is_read(
-        graph,
-        value,
-        |id| repeats(graph, id),
-        |node, same| {
-            let is_sum = node.op == NodeOp::Scalar(Scalar::Binary(Binary::Add));
-            is_sum && node.inputs.iter().any(|input| !same.contains(input) && is_product(input))
-        },
-    )
 }
 
 /// Whether a value is worth a plan before the steps: it needs a kernel of its own, as the operand of a product does, and is not
