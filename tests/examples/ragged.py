@@ -203,7 +203,9 @@ def within():
         inputs += [("bool", [len(x)], hidden)] if hidden else []
         case(title, f'within(a, b, c, {"d, " if hidden else ""}metric="{metric}", cap={cap})', inputs,
              [("i32", [len(q) + 1], lims), ("i32", [cap], filled(ids, cap, -1)),
-              ("f32", [cap], filled(values, cap, -inf if metric == "ip" else inf))])
+              ("f32", [cap], filled(values, cap, -inf if metric == "ip" else inf)),
+              # Of so few pairs, all are compared.
+              ("i32", [len(q)], [len(x)] * len(q))])
 
     points = lambda n, d: [eighths(d, -8, 8) for _ in range(n)]
     for metric, radius in [("l2", 1.5), ("euclidean", 1.2), ("ip", 0.25), ("cosine", 0.6)]:

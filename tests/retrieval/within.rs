@@ -37,6 +37,7 @@ struct Found {
     lims: Vec<f64>,
     ids: Vec<f64>,
     values: Vec<f64>,
+    scanned: Vec<f64>,
     queries: Vec<f64>,
     base: Vec<f64>,
     radii: Vec<f64>,
@@ -62,7 +63,7 @@ impl Case {
                     "mixed": "remainder(arange(stop=N) + reshape(arange(stop=M), shape=[M, 1]), 2) == 1",
                     "found": "within(q, x, radius{more}, metric=\"{metric}\", cap={cap})",
                 }},
-                stages: {{"go": Run(outputs: ["found", "found.ids", "found.values", "q", "x", "radius"])}},
+                stages: {{"go": Run(outputs: ["found", "found.ids", "found.values", "found.scanned", "q", "x", "radius"])}},
             )"#
         )
     }
@@ -70,7 +71,7 @@ impl Case {
     fn run(&self, (device, fuse): (Arc<dyn Device>, bool)) -> Found {
         let text = self.text();
         let options = Options { fuse, matmul: Precision::Tf32, ..Options::default() };
-        let names = ["found", "found.ids", "found.values", "q", "x", "radius"];
+        let names = ["found", "found.ids", "found.values", "found.scanned", "q", "x", "radius"];
         let outputs = offline::session(&text, device, options)
             .run(&names.map(Symbol::from), &IndexMap::new())
             .unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -79,6 +80,7 @@ impl Case {
             lims: output("found"),
             ids: output("found.ids"),
             values: output("found.values"),
+            scanned: output("found.scanned"),
             queries: output("q"),
             base: output("x"),
             radii: output("radius"),
@@ -126,8 +128,15 @@ impl Case {
         for query in 0..m {
             let [from, to] = [query, query + 1].map(|at| found.lims[at] as usize);
             let ids: Vec<usize> = found.ids[from..to].iter().map(|&id| id as usize).collect();
+            let scanned = found.scanned[query];
+            assert!(scanned >= ids.len() as f64 && scanned <= n as f64, "{name}, query {query}: {scanned}");
             assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{name}, query {query}: {ids:?}");
             let radius = found.radii[query];
+            // Nothing is compared for a radius without rows, unless all pairs are few.
+            assert!(
+                scanned == 0.0 || m * n < 5000 || is_inner || radius > f64::NEG_INFINITY,
+                "{name}: {scanned}"
+            );
             let q = &found.queries[query * d..][..d];
             for row in 0..n {
                 let value = self.value(q, &found.base[row * d..][..d]);

@@ -4,13 +4,14 @@ use super::coarse;
 use super::filter::{Filter, expect_filter};
 use super::first_pass::FirstPass;
 use super::metric::Metric;
-use crate::ragged::{Compacted, cap, capacity, limits};
+use crate::ragged::{Compacted, bounds, cap, capacity, limits};
 use engine_core::ir::{Attrs, Builder, DType, Dim, E, Literal, Requirement, Type, Value};
 use engine_core::op::{AttrSpec, Lowering, OpForm, TypeIssue};
 
 /// All rows of a base within a radius of each query, exactly, without a matrix of distances: `(f32[m, d], f32[n, d], radius)`
 /// to limits `i32[m + 1]`, ids `i32[cap]` and values `f32[cap]`. The ids of query i are `ids[lims[i]..lims[i + 1]]` and
-/// ascend. Behind the end are the id -1 and an infinite value.
+/// ascend. Behind the end are the id -1 and an infinite value. `scanned`, `i32[m]`, counts the rows that each query was
+/// compared with by differences.
 ///
 /// The radius is one number, or one for each query, in the unit of the values: a squared distance for `l2`, a distance for
 /// `euclidean`, `1 - cos` for `cosine`. It is a least inner product for `ip`. Bounds are inclusive. A radius of -inf has no
@@ -29,7 +30,7 @@ pub fn within() -> OpForm {
         .input("base", "the rows to search, `[n, d]` of the same element type")
         .input("radius", "numbers `[]` or `[m]`, in the unit of the values")
         .optional("filter", "whether each row may be found: `bool[n]`, or `bool[m, n]` for each query")
-        .results(&["lims", "ids", "values"])
+        .results(&["lims", "ids", "values", "scanned"])
         .attr(AttrSpec::choice(
             "metric",
             "l2: the squared distance; euclidean: the distance; ip: the inner product, at least the radius; cosine: 1 \
@@ -53,6 +54,7 @@ pub fn within() -> OpForm {
                 ("i32[3]", &[0.0, 1.0, 3.0]),
                 ("i32[4]", &[0.0, 1.0, 3.0, -1.0]),
                 ("f32[4]", &[1.0, 2.0, 0.25, f64::INFINITY]),
+                ("i32[2]", &[4.0, 4.0]),
             ],
         )
         .example(
@@ -68,6 +70,7 @@ pub fn within() -> OpForm {
                 ("i32[3]", &[0.0, 2.0, 3.0]),
                 ("i32[3]", &[1.0, 2.0, 2.0]),
                 ("f32[3]", &[3.0, 3.0, 6.0]),
+                ("i32[2]", &[3.0, 3.0]),
             ],
         )
 }
@@ -119,7 +122,8 @@ fn types(inputs: &[Type], attrs: &Attrs) -> Result<Vec<Type>, TypeIssue> {
     }
     let ids = Type::new(DType::I32, &[cap]);
     let values = ids.with_dtype(queries.dtype.accumulator());
-    Ok(vec![limits("within", &Dim::clone(&queries.shape[0]))?, ids, values])
+    let scanned = Type { dtype: DType::I32, shape: queries.shape[..1].to_vec() };
+    Ok(vec![limits("within", &Dim::clone(&queries.shape[0]))?, ids, values, scanned])
 }
 
 fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
@@ -134,6 +138,7 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
             b.full(Literal::Int(0), Type::new(DType::I32, &[m + 1])),
             b.full(Literal::Int(-1), Type::new(DType::I32, &[cap])),
             b.full(Literal::Float(missing), Type::new(dtype, &[cap])),
+            b.full(Literal::Int(0), Type::new(DType::I32, &[m])),
         ];
     }
     let limit = checked_limit(b, call.inputs[2], metric, Type::new(dtype, &[m]));
@@ -149,7 +154,7 @@ fn expansion(b: &mut Builder, call: &Lowering) -> Vec<Value> {
     let values = b.gather(flat, found.positions, 0, 0);
     let values = metric.shown(b, values);
     let values = b.map(&[found.is_there, values], |v| E::select(v[0], v[1], missing));
-    vec![found.lims, ids, values]
+    vec![found.lims, ids, values, pairs.scanned(b, n)]
 }
 
 /// The largest value within, `[m]`: the radius, or its negative for inner products. -inf takes the place of NaN. Negative
@@ -327,6 +332,12 @@ impl Pairs {
         let block = b.map(&[found.positions], |v| v[0] % n_blocks as f64);
         let Compacted { lims, is_there, count, .. } = found;
         Pairs { lims, query, block, is_there, count, room, width }
+    }
+
+    /// How many of `n` rows lie in the blocks of each query, `i32[m]`.
+    fn scanned(&self, b: &mut Builder, n: usize) -> Value {
+        let limits = bounds(b, self.lims);
+        b.map(&limits, |v| ((v[1] - v[0]) * self.width as f64).min(n as f64))
     }
 
     /// The rows of all blocks, `[pairs, width]`. Those of the last block may lie behind the last row.

@@ -17,6 +17,7 @@ mod unique;
 pub use capacity::{cap, capacity, limits};
 pub use compact::{compact, masked_select, nonzero};
 pub use compacted::Compacted;
+pub use limits::bounds;
 pub use rank_select::rank_select;
 pub use segment_reduce::segment_reduce;
 pub use segment_softmax::segment_softmax;
