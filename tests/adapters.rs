@@ -306,7 +306,7 @@ fn cpu_beside(device: &DeviceModel) -> DeviceModel {
         joined_sums: device.kernels.joined_sums,
         ..DeviceModel::CPU.kernels
     };
-    DeviceModel { kernels: kernels_of_cpu, ..DeviceModel::CPU }
+    DeviceModel { kernels: kernels_of_cpu, cached_elements: device.cached_elements, ..DeviceModel::CPU }
 }
 
 fn check_fusion(name: &str, device: DeviceModel) {

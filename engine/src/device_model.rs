@@ -66,6 +66,9 @@ pub struct DeviceModel {
     // ---- The machine.
     /// Processors (SMs), each of which holds one block of most threads at a time.
     pub n_processors: usize,
+    /// Most elements of a tensor that kernels find in cache, so that several may compute the same values from it.
+    #[serde(default = "DeviceModel::cached_elements")]
+    pub cached_elements: usize,
     /// Streams that plans are made for.
     pub n_streams: usize,
     /// Most bytes of a split that stay in device memory; rows of larger splits are streamed.
@@ -231,6 +234,8 @@ impl DeviceModel {
         shared_bytes: 48 << 10,
         double_buffer_bytes: 219 << 10,
         n_processors: 132,
+        // docs/decisions/096-measured-thresholds.md
+        cached_elements: 1 << 18,
         n_streams: 3,
         most_resident_bytes: 70 << 30,
         counts_trips: true,
@@ -299,6 +304,7 @@ impl DeviceModel {
         shared_bytes: 16 << 10,
         double_buffer_bytes: 0,
         n_processors: 1,
+        cached_elements: 1 << 16,
         n_streams: 1,
         most_resident_bytes: 128 << 20,
         counts_trips: false,
@@ -361,6 +367,11 @@ impl DeviceModel {
         kernels: KernelLimits::CPU,
         ..DeviceModel::WEBGPU
     };
+
+    /// Those of a device that was not asked.
+    fn cached_elements() -> usize {
+        DeviceModel::WEBGPU.cached_elements
+    }
 
     /// Bytes of the unsigned integers that a kernel sees the bits of an element as.
     pub fn bits_size(&self, dtype: DType) -> usize {

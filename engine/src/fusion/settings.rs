@@ -67,7 +67,7 @@ impl Settings {
 
     /// The cost model of the device.
     pub fn cost_model(&self) -> CostModel {
-        CostModel::default()
+        CostModel::of(self.device.cached_elements)
     }
 
     /// Most buffers of a kernel.

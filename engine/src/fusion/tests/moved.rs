@@ -6,7 +6,7 @@ use crate::device_model::DeviceModel;
 /// The kernels for a GPU of `n` squarings, whose last result is transposed and added to a matrix.
 fn n_kernels(n: usize) -> usize {
     let graph = with_builder(|b| {
-        let [x, y] = ["x", "y"].map(|name| b.input(name, InputKind::Data, f32s(&[300, 300])));
+        let [x, y] = ["x", "y"].map(|name| b.input(name, InputKind::Data, f32s(&[600, 600])));
         let squared = (0..n).fold(x, |x, _| b.mul(x, x));
         let turned = b.permute(squared, &[1, 0]);
         let sum = b.add(turned, y);
