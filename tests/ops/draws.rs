@@ -1,7 +1,7 @@
 //! Draws among the first tokens of rows: one kernel on the CPU, and CUDA texts that run on the host. The reference is the
 //! expansion to a selection, a softmax, a running sum and a choice.
 
-use super::on_gpu::{Products, check_graph, numbers, poor};
+use super::on_gpu::{Products, check_graph, numbers};
 use super::*;
 
 /// Settings, with the length of a row and the tokens drawn from it.
@@ -104,7 +104,7 @@ fn draws_in_one_kernel_are_those_of_the_expansion_in_cuda_texts() {
     }
     // The least shared memory, with comparisons that ignore NaN.
     for (settings, extents) in [DRAWS[1], DRAWS[7], DRAWS[9], DRAWS[10]] {
-        check_graph(&nodes(settings, extents), &inputs(extents), poor(16));
+        check_graph(&nodes(settings, extents), &inputs(extents), Products::Poor(16));
     }
 }
 

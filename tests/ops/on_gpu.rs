@@ -32,8 +32,8 @@ mod on_host;
 pub(super) enum Products {
     /// Computed by the kernel itself.
     Own,
-    /// Computed by the kernel itself, in another language.
-    In(DeviceModel),
+    /// Computed by the kernel itself, on a GPU as [`poor`] with so many KiB of shared memory.
+    Poor(usize),
     /// Computed by a library, in panels of `0` bytes.
     Panels(usize),
     /// On tensor cores of so many processors.
@@ -47,7 +47,7 @@ fn run(
     inputs: &HashMap<String, OracleTensor>,
     products: Products,
 ) -> Option<HashMap<String, Vec<f64>>> {
-    let target = if let Products::In(target) = products { target } else { DeviceModel::H200 };
+    let target = if let Products::Poor(kib) = products { poor(kib) } else { DeviceModel::H200 };
     let kernels = KernelLimits { row_folds: RowFolds::Blocks, ..KernelLimits::default() };
     let device = DeviceModel { kernels, shared_bytes: target.shared_bytes, ..DeviceModel::CPU };
     let compiled = compile(graph, registry, &Options { device, ..Options::default() });
@@ -231,8 +231,8 @@ fn check_rows_by(
 }
 
 /// CUDA C++ limited to features of WGSL, with `shared_kib` KiB of shared memory.
-pub(super) fn poor(shared_kib: usize) -> Products {
-    Products::In(DeviceModel {
+fn poor(shared_kib: usize) -> DeviceModel {
+    DeviceModel {
         has_narrow: false,
         plane: 1,
         has_exact_functions: false,
@@ -244,7 +244,7 @@ pub(super) fn poor(shared_kib: usize) -> Products {
         most_threads: 256,
         shared_bytes: shared_kib << 10,
         ..DeviceModel::H200
-    })
+    }
 }
 
 #[test]
@@ -252,17 +252,17 @@ fn rows_of_all_types_are_sorted_and_selected_where_narrow_ones_lie_in_words() {
     for (i, dtype) in DTYPES.into_iter().enumerate() {
         let falls = i % 2 == 1;
         let check = |call: &str, [n_rows, n]: [usize; 2], count: usize| {
-            check_rows_by(poor(16), call, dtype, [n_rows, n], count, special(dtype, n_rows * n));
+            check_rows_by(Products::Poor(16), call, dtype, [n_rows, n], count, special(dtype, n_rows * n));
         };
         check(&format!("sort_rows(x, descending={falls})"), [3, 37], 37);
         check(&format!("topk_rows(x, k=5, largest={falls})"), [3, 301], 5);
         check(&format!("topk_rows(x, k=12, largest={falls}, pad=true)"), [2, 9], 12);
     }
-    check_rows_by(poor(16), "sort_rows(x)", DType::Bool, [3, 70], 70, special(DType::Bool, 210));
-    check_rows_by(poor(16), "topk_rows(x, k=2, pad=true)", DType::F16, [3, 0], 2, vec![]);
-    check_rows_by(poor(32), "sort_rows(x)", DType::F16, [1, 9001], 9001, special(DType::F16, 9001));
+    check_rows_by(Products::Poor(16), "sort_rows(x)", DType::Bool, [3, 70], 70, special(DType::Bool, 210));
+    check_rows_by(Products::Poor(16), "topk_rows(x, k=2, pad=true)", DType::F16, [3, 0], 2, vec![]);
+    check_rows_by(Products::Poor(32), "sort_rows(x)", DType::F16, [1, 9001], 9001, special(DType::F16, 9001));
     let bytes = numbers(40001, 250).into_iter().map(|x| x + 125.0).collect();
-    check_rows_by(poor(32), "topk_rows(x, k=10)", DType::U8, [1, 40001], 10, bytes);
+    check_rows_by(Products::Poor(32), "topk_rows(x, k=10)", DType::U8, [1, 40001], 10, bytes);
 }
 
 /// Whether blocks of a device select the first `k` of rows of every type, alone and behind a matmul.
@@ -282,11 +282,11 @@ fn selections_take_no_more_memory_than_a_block_has() {
     for (kib, k) in [(32, 1024), (16, 768), (16, 1024)] {
         for dtype in [DType::F32, DType::F64, DType::BF16] {
             let call = format!("topk_rows(x, k={k})");
-            check_rows_by(poor(kib), &call, dtype, [1, 3000], k, numbers(3000, 5000));
+            check_rows_by(Products::Poor(kib), &call, dtype, [1, 3000], k, numbers(3000, 5000));
         }
     }
     for (kib, most) in [(16, 768), (32, 1792), (48, 1856)] {
-        let Products::In(target) = poor(kib) else { unreachable!() };
+        let target = poor(kib);
         assert!(is_selected(most, &target) && !is_selected(most + 1, &target), "{kib} KiB");
     }
 }
@@ -303,7 +303,7 @@ fn an_op_of_f32_runs_on_halves_that_lie_in_words() {
     let graph = parse(&format!("graph test {{\n{nodes}\n}}\n"), &registry).unwrap();
     let x = OracleTensor::new(DType::F16, &[1, 5], &[1.5, 9.0, -2.0, 3.0, 4.0]);
     let inputs = HashMap::from([("x".to_string(), x)]);
-    let Some(found) = run(&graph, &registry, &inputs, poor(16)) else { return };
+    let Some(found) = run(&graph, &registry, &inputs, Products::Poor(16)) else { return };
     assert_eq!(found["v"], [1.5, 1.5, 3.0, 3.0, 4.0]);
     assert_eq!(found["i"], [0.0, 0.0, 3.0, 3.0, 4.0]);
 }

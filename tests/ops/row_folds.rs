@@ -1,6 +1,6 @@
 //! Row reductions with states of threads: their CUDA texts, run on the host, alone and behind a matmul.
 
-use super::on_gpu::{Products, check, check_graph, matrices, numbers, poor};
+use super::on_gpu::{Products, check, check_graph, matrices, numbers};
 use engine::Engine;
 use engine::core::ir::{DType, parse};
 use engine::core::oracle::OracleTensor;
@@ -20,7 +20,7 @@ fn a_row_reduction_of_a_plugin_runs_alone_and_behind_a_matmul() {
         check(&graph, &registry, inputs, products, &nodes);
     };
     let call = |m: usize, x: &str| format!("(mean: f32[{m}], variance: f32[{m}]) = row_moments({x})");
-    for products in [Products::Own, poor(16)] {
+    for products in [Products::Own, Products::Poor(16)] {
         for [m, n] in [[3, 301], [1, 40000], [4, 1]] {
             let x = OracleTensor::new(DType::F32, &[m, n], &numbers(m * n, 50));
             let inputs = HashMap::from([("x".to_string(), x)]);

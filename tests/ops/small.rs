@@ -1,6 +1,6 @@
 //! Small integers on the CPU, and in CUDA texts that run on the host.
 
-use super::on_gpu::{Products, check, poor};
+use super::on_gpu::{Products, check};
 use super::small_integers::{SMALL, graph, inputs};
 use super::{compile, run};
 use engine::Engine;
@@ -33,7 +33,7 @@ fn small_integers_are_computed_by_cuda_texts() {
     // Sorts of all types are tested by themselves.
     let names =
         ["row_sums", "column_products", "least", "running", "best", "added", "rolled", "saturated", "narrow"];
-    for (dtype, products) in [(DType::I8, Products::Own), (DType::I16, poor(48))] {
+    for (dtype, products) in [(DType::I8, Products::Own), (DType::I16, Products::Poor(48))] {
         let mut graph = graph(dtype, &registry);
         graph.outputs.retain(|(name, _)| names.contains(&&**name));
         check(&graph.pruned(), &registry, &inputs(&graph), products, dtype.name());
