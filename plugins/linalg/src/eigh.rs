@@ -33,6 +33,7 @@ pub fn eigh() -> OpForm {
             &[("f64[2, 2]", &[0.; 4])],
             &[("f64[2]", &[0.; 2]), ("f64[2, 2]", &[1., 0., 0., 1.])],
         )
+        .example("no rows", "eigh(a)", &[("f32[2, 0, 0]", &[])], &[("f32[2, 0]", &[]), ("f32[2, 0, 0]", &[])])
         .example(
             "two rows",
             "eigh(a)",
@@ -60,6 +61,10 @@ fn symmetric(b: &mut Builder, x: Value) -> Value {
 /// The eigenvalues, and the eigenvectors as columns.
 fn factors(b: &mut Builder, x: Value) -> [Value; 2] {
     let lead = b.ty(x).rank() - 2;
+    if b.extents(x)[lead] == 0 {
+        let values = b.sum(x, &[lead + 1]);
+        return [values, x];
+    }
     let x = symmetric(b, x);
     let scale = scale(b, x);
     let scaled = b.map(&[x, scale], |v| v[0] / v[1]);

@@ -3,7 +3,7 @@
 use crate::matrices::{
     call, known_extents, product, product_by_rows, row_norms, sides, signed, transposed, where_row,
 };
-use engine_core::ir::{Attr, Attrs, Binary, Builder, DType, E, Literal, Monoid, Unary, Value};
+use engine_core::ir::{Attr, Attrs, Binary, Builder, DType, E, Literal, Monoid, Type, Unary, Value};
 use engine_core::op::{AttrKind, AttrSpec, Grad, GradCall, OpForm, TypeIssue};
 
 /// `x = u·diag(s)·v` with orthonormal columns of u and rows of v, and s descending. The element of largest magnitude in
@@ -40,6 +40,12 @@ pub fn svd() -> OpForm {
             "svd(a)",
             &[("f32[2, 2]", &[2., 0., 0., -3.])],
             &[("f32[2, 2]", &[0., 1., 1., 0.]), ("f32[2]", &[3., 2.]), ("f32[2, 2]", &[0., -1., 1., 0.])],
+        )
+        .example(
+            "of no rows",
+            "svd(a)",
+            &[("f32[0, 3]", &[])],
+            &[("f32[0, 0]", &[]), ("f32[0]", &[]), ("f32[0, 3]", &[])],
         )
         .example(
             "of zeros",
@@ -95,6 +101,11 @@ pub fn scale(b: &mut Builder, x: Value) -> Value {
 fn factors(b: &mut Builder, x: Value) -> [Value; 3] {
     let [m, n] = sides(b, x);
     let (k, lead, dtype) = (m.min(n), b.ty(x).rank() - 2, b.dtype(x));
+    if k == 0 {
+        let own = [vec![0, m], vec![0], vec![0, n]];
+        let lead = b.extents(x)[..lead].to_vec();
+        return own.map(|own| b.full(Literal::Float(0.0), Type::new(dtype, &[&lead[..], &own].concat())));
+    }
     let scale = scale(b, x);
     let scaled = b.map(&[x, scale], |v| v[0] / v[1]);
     let rows = if m <= n { scaled } else { transposed(b, scaled) };
