@@ -151,3 +151,20 @@ fn missing_data_of_a_session_is_an_error() {
     assert_eq!(error.to_string(), "data `digits`: the session was given no such data");
     assert_eq!(error.code(), Some(Code::E0202));
 }
+
+/// Faults of calls of layers and functions name the setting or the result.
+#[test]
+fn faults_of_layers_say_what_is_wrong() {
+    let says = |nodes: &str, message: &str| {
+        let cell = r#""cell": (inputs: ["h", "n", "x"], outputs: {"h": "tanh(h + x)", "n": "n + 1"})"#;
+        let text = format!("(functions: {{{cell}}}, nodes: {{{nodes}}})");
+        let faults = Engine::new().read("mine.ron", &text).unwrap_err().to_string();
+        assert!(faults.contains(message), "{nodes}: {faults}");
+    };
+    says(r#""y": "Dropout(ones(shape=[3]), p=-0.5)""#, "`dropout` with probability -0.5");
+    says(r#""y": "GRU(ones(shape=[2, 4, 3]), width=0)""#, "low is no finite number that is known here");
+    for n in [6, 200] {
+        let over = format!(r#""y": "cell(zeros(shape=[2, 4]), 0, ones(shape=[2, 4, {n}]), over=-1)""#);
+        says(&over, "cannot be stacked along axis 2");
+    }
+}

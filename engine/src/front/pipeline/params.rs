@@ -127,7 +127,7 @@ fn number(value: &Ron, what: &str, known: Constants, diags: &mut Diagnostics) ->
     let number = known.literal(&expr);
     if number.is_none() {
         diags
-            .error(Code::E0010, expr.span, format!("{what} is no number that is known here"))
+            .error(Code::E0010, expr.span, format!("{what} is no finite number that is known here"))
             .help("write arithmetic of numbers, settings and extents");
     }
     number

@@ -107,10 +107,7 @@ impl Typing<'_, '_> {
     fn empty_stack(&mut self, value: Value, trips: Trips) -> Result<Option<Value>, TypeIssue> {
         let Trips::Over { axis, n } = trips else { return Ok(None) };
         let mut ty = self.builder.ty(value).clone();
-        if axis > ty.rank() {
-            let issue = TypeIssue::new(format!("results of {ty} cannot be stacked along axis {axis}"));
-            return Err(issue.help("they lie along the axis of the sequence"));
-        }
+        expect_stackable(&ty, axis)?;
         ty.shape.insert(axis, Dim::Fixed(n));
         Ok(Some(self.builder.full(Literal::Int(0), ty)))
     }
@@ -273,4 +270,13 @@ fn expect_truth(result: &str, ty: &Type) -> Result<(), TypeIssue> {
     }
     let issue = TypeIssue::new(format!("the result `{result}` ends the loop, and it is {ty}"));
     Err(issue.help("it is a single truth value: `all(x < 1e-4)`"))
+}
+
+/// Fails unless results of a type can lie side by side along a new axis.
+pub(super) fn expect_stackable(ty: &Type, axis: usize) -> Result<(), TypeIssue> {
+    if axis <= ty.rank() {
+        return Ok(());
+    }
+    let issue = TypeIssue::new(format!("results of {ty} cannot be stacked along axis {axis}"));
+    Err(issue.help("they lie along the axis of the sequence"))
 }

@@ -2,7 +2,7 @@
 
 use super::super::manner::{Manner, Until};
 use super::super::nodes::Setting;
-use super::loops::Trips;
+use super::loops::{Trips, expect_stackable};
 use super::reports::report_unknown_op;
 use super::state::{FunctionCall, Operand, Typing};
 use super::written::Place;
@@ -207,6 +207,10 @@ impl Typing<'_, '_> {
                 Ok(results) => results,
                 Err(issue) => return Some(Err(issue)),
             };
+            let expect = |&value: &Value| expect_stackable(self.builder.ty(value), axis as usize);
+            if let Err(issue) = results.iter().try_for_each(expect) {
+                return Some(Err(issue));
+            }
             let names = self.result_names(&call.function.form.outputs, &place.path, 0);
             for (at, (value, name)) in results.into_iter().zip(&names).enumerate() {
                 inputs[at] = self.bear(value, name, first);
