@@ -127,6 +127,10 @@ fn vectors_that_cannot_be_searched_are_refused() {
     check("error[E0506]: input `base`: its rows are f32[2], those of the data are f32[3]");
     desk.write("data/base.fvecs", &sound);
     desk.write("data/q.npy", "1,2");
+    check("error[E0502]: data `points`: data/q.npy: at byte 0: not a .npy file");
+    fs::remove_file(desk.path("data/q.npy")).unwrap();
+    let query = HostTensor::from_slice(&[1, 2], &[1.0f32, 2.0]).unwrap();
+    results::write(&query, &desk.path("data/q.npy")).unwrap();
     check("error[E0502]: data `points`: field `neighbours` has 2 rows, the first field has 1");
     fs::remove_file(desk.path("data/q.npy")).unwrap();
     check("error[E0501]: data `points`: data/base.fvecs is there but `q.npy` is not");

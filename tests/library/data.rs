@@ -107,3 +107,28 @@ fn faults_of_files_are_found_by_their_headers() {
         fs::write(path, held).unwrap();
     }
 }
+
+/// A `Run` takes files without rows for inputs without rows, and a data set does not.
+#[test]
+fn inputs_without_rows_come_from_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("y.npy");
+    results::write(&HostTensor::from_slice::<f32>(&[0, 3], &[]).unwrap(), &path).unwrap();
+    let file = path.display();
+    let graph = format!(
+        r#"(
+            inputs: {{"y": "f32[K, 3]"}},
+            nodes: {{"z": "sum(y, axis=0)"}},
+            stages: {{"go": Run(outputs: ["z"], dims: {{"K": 0}}, inputs: {{"y": "{file}"}})}},
+        )"#
+    );
+    super::session(&graph).run_stages(None, &mut |_| {}).unwrap();
+    let options = vec![("x".into(), "y.npy".into())];
+    let context = LoadContext { options, ..LoadContext::offline_in(dir.path()) };
+    let sources = Engine::new().sources;
+    let refused = sources.load("files", &context).unwrap_err().to_string();
+    assert!(refused.ends_with("has no rows"), "{refused}");
+    fs::write(&path, "hello world\nabc\n").unwrap();
+    let refused = sources.load("files", &context).unwrap_err().to_string();
+    assert!(refused.ends_with("not a .npy file"), "{refused}");
+}

@@ -35,12 +35,12 @@ pub fn read(path: &Path) -> Result<HostTensor, TableError> {
 pub fn read_rows(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     let rows = read_as(path, reading)?;
     match rows.tensor.shape() {
-        [] => Err(TableError::no_rows(path)),
+        [] | [0, ..] => Err(TableError::no_rows(path)),
         _ => Ok(rows),
     }
 }
 
-/// As [`read_rows`], and an array may be a scalar.
+/// As [`read_rows`], and an array may be a scalar, or have no rows.
 ///
 /// # Errors
 /// As for [`read_rows`].
@@ -49,13 +49,9 @@ pub fn read_as(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
         let tensor = rows::transformed(path, tensor, reading)?;
         Ok(Rows { tensor, columns: Columns::default(), notes: vec![] })
     };
-    let rows = match read_array(path)? {
-        Some(tensor) => array(tensor)?,
-        None => rows::read_text(Text::File(path), reading)?,
-    };
-    match rows.tensor.shape().first() {
-        None | Some(1..) => Ok(rows),
-        Some(0) => Err(TableError::no_rows(path)),
+    match read_array(path)? {
+        Some(tensor) => array(tensor),
+        None => Ok(rows::read_text(Text::File(path), reading)?),
     }
 }
 
@@ -99,6 +95,8 @@ fn read_array(path: &Path) -> Result<Option<HostTensor>, TableError> {
         npy::MAGIC => Some(npy::read(path)?),
         head if head.starts_with(GZIP_MAGIC) => Some(idx::read(path).map_err(of_gzipped)?),
         [0, 0, ..] => Some(idx::read(path)?),
+        // A text under the name of an array is no table.
+        _ if path.extension().is_some_and(|extension| extension == "npy") => Some(npy::read(path)?),
         _ => None,
     })
 }
