@@ -145,3 +145,31 @@ fn the_capacity_that_is_too_small_is_named() {
         }
     }
 }
+
+/// A row that is left out may hold anything, and rows so long that squares overflow have no direction: neither takes the
+/// room of further rows.
+#[test]
+fn rows_left_out_and_very_long_ones_leave_room_for_others() {
+    let is_first = "reshape(arange(stop=60), shape=[60, 1]) == 0";
+    for (x, ids, count) in [
+        (format!("where({is_first}, nan, normal(shape=[60, 4]))"), "arange(stop=60) - 1", 59.0),
+        (format!("where({is_first}, inf, normal(shape=[60, 4]))"), "arange(stop=60) - 1", 59.0),
+        ("normal(shape=[60, 4]) * 1e20".into(), "arange(stop=60)", 60.0),
+    ] {
+        let text = format!(
+            r#"(
+                nodes: {{
+                    "built": "tree({x}, {ids}, block=8, room=100)",
+                    "count": "built.count",
+                    "more": "tree_insert(built.*, normal(shape=[9, 4]), 100 + arange(stop=9))",
+                    "rows": "tree_check(more.*)",
+                }},
+                stages: {{"go": Run(outputs: ["count", "rows"])}},
+            )"#
+        );
+        for device in [(present::cpu(2), true), (present::cpu(1), false)] {
+            let found = values_of(&text, device, &["count", "rows"]);
+            assert_eq!(found, [[count], [count + 9.0]], "{x}");
+        }
+    }
+}
