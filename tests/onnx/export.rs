@@ -118,7 +118,7 @@ fn examples_of_ops_compute_the_same_results() {
         format!("{why}: {}\n", ops.join(", "))
     });
     expect![[r#"
-        372 examples
+        374 examples
         calls `draw_rows`, which has no counterpart in ONNX: draw_rows
         calls `fft_rows`, which has no counterpart in ONNX: fft, fft_rows, ifft, irfft, rfft
         calls `lu_panel`, which has no counterpart in ONNX: inverse, lu_panel, lu_solve, solve

@@ -83,7 +83,7 @@ pub fn median() -> OpForm {
 pub fn quantile() -> OpForm {
     let words = ["linear", "lower", "higher", "midpoint", "nearest"];
     OpForm::new("quantile", "Takes the number below which a share of the elements along an axis lies.")
-        .inputs(operand())
+        .input("x", "floats")
         .attr(AttrSpec::must("q", "the share", AttrKind::Float).between(0.0, 1.0))
         .attrs([open_axis(), keepdim()])
         .attr(AttrSpec::choice("interpolation", "the number between two places", &words))
