@@ -44,11 +44,18 @@ pub fn add_library(
 
 /// Adds the functions and layers of a text that is known to be sound, such as the standard layers. Each follows those that it
 /// calls, and is read when it is first asked for.
+///
+/// # Panics
+/// If the text is no RON. A fault of a function panics when the function is asked for.
 pub fn add_sound_library(registry: &mut Registry, (name, text): (&str, &str)) {
     let mut sources = Sources::new();
     add_libraries(registry, &mut sources);
     let library = Arc::new(SourceFile::new(name.to_owned(), text.to_owned()));
-    let root = parse_ron(sources.add_library(library.clone()), text, &mut Diagnostics::new());
+    let mut diags = Diagnostics::new();
+    let root = parse_ron(sources.add_library(library.clone()), text, &mut diags);
+    if diags.has_errors() {
+        crate::bug!("the library `{name}`: {diags:?}");
+    }
     for (name, value) in functions_of(root) {
         register_later(name, value, registry);
     }

@@ -92,6 +92,12 @@ fn a_fault_of_a_sound_library_is_a_bug() {
     with_sound_library().ops().for_each(drop);
 }
 
+#[test]
+#[should_panic(expected = "the library `sound.ron`")]
+fn a_sound_library_is_ron() {
+    add_sound_library(&mut ops(), ("sound.ron", "(functions: {"));
+}
+
 /// The file and the line of a layer that comes with the program.
 #[test]
 fn faults_in_libraries_have_places() {
