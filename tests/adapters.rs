@@ -294,7 +294,7 @@ const STORED: [&str; 6] = [
 
 /// The CPU with those limits of a GPU that decide which kernels a plan has. The CPU reads windows of images in place, which a GPU
 /// copies. Scatters on CUDA check few indices themselves. A gradient of attention in f32 is no kernel on CUDA. GPUs compute
-/// maps that are read in another order, join short sums, and scan long rows in parts.
+/// maps that are read in another order, join short sums, scan long rows in parts, and find larger tensors in cache.
 fn cpu_beside(device: &DeviceModel) -> DeviceModel {
     let kernels_of_cpu = KernelLimits {
         uneven_matrices: false,

@@ -26,14 +26,14 @@ pub struct CostModel {
     pub scatter_reads: usize,
 }
 
-/// Launches have no price: bytes and operations alone decide. Three shipped graphs change with a price of 64 KiB to 1 MiB; no
-/// difference was found on the CPU (096), and GPUs were not measured.
+/// Launches have no price: bytes and operations alone decide. Not measured: three shipped graphs change with a price of 64 KiB
+/// to 1 MiB, and the one that ran beside other programs on the CPU varied by more than any difference (096).
 const LAUNCH_BYTES: usize = 0;
 
 /// With 4 or 16, steps on an H200 stay within 1 %. With 4, a step of `recommender.ron` takes 1.46 times as long on the CPU (096).
 const SLOW_OP: usize = 8;
 
-/// The same bound for recomputed and for duplicated nodes. With 6 or 12, steps of three models on an H200 take 3 to 7 % longer.
+/// The same bound for recomputed and for duplicated nodes. With 6 or 12, steps of three models on an H200 take 3 to 8 % longer.
 /// With 48, a step of `recommender.ron` takes 1.45 times as long on the CPU (096).
 const OPS_AGAIN: usize = 24;
 

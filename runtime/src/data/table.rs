@@ -40,7 +40,7 @@ pub fn read_rows(path: &Path, reading: &Reading) -> Result<Rows, TableError> {
     }
 }
 
-/// As [`read_rows`], and an array may be a scalar, or have no rows.
+/// As [`read_rows`], and an array may be a scalar, and there may be no rows.
 ///
 /// # Errors
 /// As for [`read_rows`].
